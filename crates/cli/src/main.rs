@@ -1,0 +1,2 @@
+//! The fusewire command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! FUSE without the mount: a std::fs-shaped client for FUSE daemons and virtio-fs devices.

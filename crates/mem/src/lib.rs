@@ -1,0 +1,1 @@
+//! Sealed shared-memory regions and the frame allocator of fusewire.

@@ -1,0 +1,1 @@
+//! Embedded FUSE servers for fusewire: a directory, memory, and a scripted peer for tests.

@@ -1,0 +1,1 @@
+//! Locks, atomics, time and threads of fusewire behind one facade over std, loom and shuttle.

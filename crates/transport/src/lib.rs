@@ -1,0 +1,1 @@
+//! How fusewire reaches a FUSE daemon: vhost-user ring, in process.

@@ -1,0 +1,1 @@
+//! FUSE 7.45 on the wire: structures, encoder, parsers, INIT negotiation.

@@ -1,0 +1,2 @@
+//! Developer commands of fusewire.
+fn main() {}
