@@ -20,7 +20,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use models::Model;
 use peers::Need;
 use test::Size;
@@ -28,7 +28,7 @@ use test::Size;
 /// Developer commands of fusewire.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-pub(crate) struct Arguments {
+struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -41,7 +41,6 @@ enum Command {
     ///
     /// With arguments, runs `cargo test` with those instead, for example
     /// `cargo xtask test -p fusewire-mem -- buddy`.
-    #[command(disable_help_flag = true)]
     Test {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -76,6 +75,14 @@ enum Command {
     Docs,
     /// Check the licences and sources of all dependencies.
     Deny,
+}
+
+/// The names after `cargo xtask`.
+fn command_names() -> Vec<String> {
+    Arguments::command()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect()
 }
 
 fn main() -> ExitCode {

@@ -11,6 +11,9 @@ use crate::workspace::cargo;
 /// The variable from which long cases take their seed, so that a failure can be repeated.
 const SEED: &str = "FUSEWIRE_SEED";
 
+/// The same for the tests that draw their cases with proptest.
+const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
+
 /// The variable with which the tests run their long cases at full size instead of 1/50.
 const SOAK: &str = "FUSEWIRE_SOAK";
 
@@ -36,6 +39,7 @@ pub(crate) fn all(arguments: &[String], need: Need, size: Size) -> Result<Totals
     for mut command in commands(arguments) {
         command
             .env(SEED, seed.to_string())
+            .env(PROPTEST_SEED, seed.to_string())
             .env(peers::DIRECTORY, peers::directory());
         if need == Need::All {
             command.env(peers::REQUIRE, "1");

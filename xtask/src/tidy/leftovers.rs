@@ -30,7 +30,7 @@ fn left_for_later(file: &File, rust: &Rust, violations: &mut Vec<Violation>) {
             "ignore" if before(1) == "[" && before(2) == "#" => {
                 "an ignored test checks nothing".to_owned()
             }
-            "dead_code" if before(1) == "(" && before(2) == "allow" => {
+            "dead_code" if before(1) == "(" && ["allow", "expect"].contains(&before(2)) => {
                 "dead code is to be removed, not allowed".to_owned()
             }
             _ => continue,
@@ -61,6 +61,7 @@ mod tests {
             "\n#[ignore] fn f() {}",
             "\n#[ignore = \"slow\"] fn f() {}",
             "\n#[allow(dead_code)] fn f() {}",
+            "\n#[expect(dead_code)] fn f() {}",
         ] {
             let found = violations(text);
             assert_eq!(found.len(), 1, "{text}");

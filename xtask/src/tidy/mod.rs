@@ -52,7 +52,7 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-const RULES: [(&str, Rule); 10] = [
+const RULES: [(&str, Rule); 11] = [
     ("readable", rust::readable),
     ("crate arrows", arrows::between_crates),
     ("module arrows", arrows::inside_crates),
@@ -61,7 +61,8 @@ const RULES: [(&str, Rule); 10] = [
     ("leftovers", leftovers::check),
     ("dependencies", dependencies::check),
     ("promises", promises::check),
-    ("readme", readme::check),
+    ("examples", readme::examples),
+    ("commands", readme::commands),
     ("words", words::check),
 ];
 

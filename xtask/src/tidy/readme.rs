@@ -2,7 +2,8 @@
 //!
 //! Commands are in `console` blocks, which `crates/cli/tests/readme.rs` runs;
 //! library examples are in `rust` blocks, which are doc tests of the library.
-//! Other code blocks are only allowed as `text`.
+//! Other code blocks are only allowed as `text`. Commands of this tool that a document
+//! names exist.
 
 use super::Violation;
 use super::tree::Tree;
@@ -11,7 +12,7 @@ const README: &str = "README.md";
 const COMMAND_TEST: &str = "crates/cli/tests/readme.rs";
 const LIBRARY: &str = "crates/client/src/lib.rs";
 
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(super) fn examples(tree: &Tree) -> Vec<Violation> {
     let Some(readme) = tree.file(README) else {
         return vec![Violation::new(README, 0, "is missing")];
     };
@@ -41,6 +42,27 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
+/// How documents name the commands of this tool.
+const TOOL: &str = "cargo xtask ";
+
+pub(super) fn commands(tree: &Tree) -> Vec<Violation> {
+    let known = crate::command_names();
+    let mut violations = Vec::new();
+    for file in tree.files().filter(|file| file.path.ends_with(".md")) {
+        for (index, line) in file.text.lines().enumerate() {
+            for (position, _) in line.match_indices(TOOL) {
+                let rest = &line[position + TOOL.len()..];
+                let name: String = rest.chars().take_while(char::is_ascii_lowercase).collect();
+                if !name.is_empty() && !known.contains(&name) {
+                    let what = format!("there is no command `{TOOL}{name}`");
+                    violations.push(Violation::new(&file.path, index + 1, what));
+                }
+            }
+        }
+    }
+    violations
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,7 +75,7 @@ mod tests {
             (COMMAND_TEST, INCLUDE),
             (LIBRARY, INCLUDE),
         ];
-        check(&Tree::planted(&files)).len()
+        examples(&Tree::planted(&files)).len()
     }
 
     #[test]
@@ -72,10 +94,18 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_does_not_exist_is_found() {
+        let text = "`cargo xtask tidy`\nrun cargo xtask tidyup, `cargo xtask NAME`\n";
+        let found = commands(&Tree::planted(&[("docs/a.md", text)]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].line, 2);
+    }
+
+    #[test]
     fn the_tests_must_be_there() {
         let readme = "```console\n$ x\n```\n```rust\n```\n";
         let tree = Tree::planted(&[(README, readme)]);
-        let lines: Vec<_> = check(&tree).into_iter().map(|v| v.line).collect();
+        let lines: Vec<_> = examples(&tree).into_iter().map(|v| v.line).collect();
         assert_eq!(lines, [1, 4]);
     }
 }
