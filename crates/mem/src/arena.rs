@@ -5,7 +5,7 @@ use crate::buddy::Buddy;
 use crate::region::{HUGE_BYTES, Region};
 use crate::shared::SharedBytes;
 use fusewire_sync::atomic::{AtomicBool, Ordering};
-use fusewire_sync::{Arc, Mutex, Rank};
+use fusewire_sync::{Arc, Condvar, Mutex, Rank};
 use std::io;
 
 /// Largest order: 2^9 frames, 2 MiB.
@@ -28,6 +28,7 @@ pub struct Segment {
 pub struct Arena {
     region: Region,
     buddy: Mutex<State>,
+    freed: Condvar,
     huge: AtomicBool,
 }
 
@@ -36,6 +37,8 @@ struct State {
     buddy: Buddy<ORDERS>,
     /// For each 2 MiB of the region: whether it was ever handed out.
     used: Vec<bool>,
+    waiting: usize,
+    closed: bool,
 }
 
 impl Arena {
@@ -62,8 +65,11 @@ impl Arena {
                 State {
                     buddy: Buddy::new((bytes / FRAME_BYTES) as u32),
                     used: vec![false; bytes / HUGE_BYTES],
+                    waiting: 0,
+                    closed: false,
                 },
             ),
+            freed: Condvar::new(),
             huge: AtomicBool::new(true),
         }))
     }
@@ -94,12 +100,49 @@ impl Arena {
     #[must_use]
     pub fn alloc(self: &Arc<Self>, order: u8) -> Option<Frames> {
         assert!(order <= MAX_ORDER, "order {order}");
-        let (first, fresh) = {
-            let mut state = self.buddy.lock();
-            let first = state.buddy.alloc(order)?;
-            let huge = first as usize * FRAME_BYTES / HUGE_BYTES;
-            (first, !std::mem::replace(&mut state.used[huge], true))
+        let first = self.buddy.lock().take(order)?;
+        Some(self.frames(first, order))
+    }
+
+    /// 2^order adjacent frames, or the largest run below that there is; waits while there is not
+    /// one frame. `None` once the arena is closed.
+    ///
+    /// Only callers that hold no frames may wait here: else threads that each hold some could wait
+    /// for each other for ever.
+    ///
+    /// # Panics
+    /// When `order` is above [`MAX_ORDER`].
+    #[must_use]
+    pub fn alloc_or_wait(self: &Arc<Self>, order: u8) -> Option<Frames> {
+        assert!(order <= MAX_ORDER, "order {order}");
+        let mut state = self.buddy.lock();
+        let (first, order) = loop {
+            if state.closed {
+                return None;
+            }
+            let found = (0..=order)
+                .rev()
+                .find_map(|order| Some((state.take(order)?, order)));
+            if let Some(found) = found {
+                break found;
+            }
+            state.waiting += 1;
+            state = self.freed.wait(state);
+            state.waiting -= 1;
         };
+        drop(state);
+        Some(self.frames(first, order))
+    }
+
+    /// Ends every wait in [`Arena::alloc_or_wait`], now and later: what is held may never come
+    /// back, because a peer may still use it.
+    pub fn close(&self) {
+        self.buddy.lock().closed = true;
+        self.freed.notify_all();
+    }
+
+    /// Makes the handle of a run just taken.
+    fn frames(self: &Arc<Self>, (first, fresh): (u32, bool), order: u8) -> Frames {
         let frames = Frames {
             arena: Arc::clone(self),
             first,
@@ -112,16 +155,26 @@ impl Arena {
                 self.huge.store(false, Ordering::Relaxed);
             }
         }
-        Some(frames)
+        frames
     }
+}
 
-    /// The smallest run that holds `bytes`, or `None` when there is none or `bytes` exceeds 2 MiB.
-    #[must_use]
-    pub fn alloc_bytes(self: &Arc<Self>, bytes: usize) -> Option<Frames> {
-        let frames = bytes.div_ceil(FRAME_BYTES).max(1).next_power_of_two();
-        let order = u8::try_from(frames.trailing_zeros()).ok()?;
-        (order <= MAX_ORDER).then(|| self.alloc(order)).flatten()
+impl State {
+    /// A run of 2^order frames, and whether its 2 MiB are used for the first time.
+    fn take(&mut self, order: u8) -> Option<(u32, bool)> {
+        let first = self.buddy.alloc(order)?;
+        let huge = first as usize * FRAME_BYTES / HUGE_BYTES;
+        Some((first, !std::mem::replace(&mut self.used[huge], true)))
     }
+}
+
+/// The smallest order whose runs hold `bytes`, at most [`MAX_ORDER`].
+#[must_use]
+pub fn order_for(bytes: usize) -> u8 {
+    let frames = bytes.div_ceil(FRAME_BYTES).max(1);
+    (0..MAX_ORDER)
+        .find(|order| frames <= 1 << order)
+        .unwrap_or(MAX_ORDER)
 }
 
 /// A run of 2^order adjacent frames; goes back to its arena when dropped.
@@ -179,7 +232,11 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        self.arena.buddy.lock().buddy.free(self.first, self.order);
+        let mut state = self.arena.buddy.lock();
+        state.buddy.free(self.first, self.order);
+        if state.waiting > 0 {
+            self.arena.freed.notify_all();
+        }
     }
 }
 
@@ -193,13 +250,13 @@ mod tests {
         let total = arena.total_frames();
         assert_eq!(total, 1024);
         let a = arena.alloc(0).unwrap();
-        let b = arena.alloc_bytes(1 << 20).unwrap();
+        let b = arena.alloc(order_for(1 << 20)).unwrap();
         assert_eq!(b.len(), 1 << 20);
         a.bytes(0, 4096).copy_from(&[1; 4096]);
         b.bytes(0, 1 << 20).copy_from(&vec![2; 1 << 20]);
         assert_eq!(a.bytes(4000, 96).to_vec(), [1; 96]);
         assert_eq!(arena.free_frames(), total - 1 - 256);
-        assert!(arena.alloc_bytes((2 << 20) + 1).is_none());
+        assert_eq!(order_for((2 << 20) + 1), MAX_ORDER);
         drop((a, b));
         assert_eq!(arena.free_frames(), total);
     }
@@ -211,6 +268,17 @@ mod tests {
         assert!(arena.alloc(0).is_none());
         drop(all);
         assert!(arena.alloc(0).is_some());
+        let waiter = {
+            let arena = Arc::clone(&arena);
+            let all = arena.alloc(MAX_ORDER).unwrap();
+            let waiter = std::thread::spawn(move || arena.alloc_or_wait(3).map(|f| f.len()));
+            drop(all);
+            waiter
+        };
+        assert_eq!(waiter.join().unwrap(), Some(8 * FRAME_BYTES));
+        let _all = arena.alloc(MAX_ORDER).unwrap();
+        arena.close();
+        assert!(arena.alloc_or_wait(0).is_none());
         assert!(Arena::new(0).is_err());
         assert!(Arena::new(usize::MAX).is_err());
     }

@@ -1,4 +1,4 @@
-//! Counters of things that must all be gone at the end.
+//! Plain counters: of things that must all be gone at the end, and of events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +29,34 @@ impl Gauge {
     }
 
     /// The level now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A count of events. It orders nothing: never use it to synchronise.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// A counter at 0.
+    #[must_use]
+    pub const fn new() -> Self {
+        Counter(AtomicU64::new(0))
+    }
+
+    /// Counts `n` more.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Counts one more.
+    pub fn count(&self) {
+        self.add(1);
+    }
+
+    /// Events so far.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -23,7 +23,7 @@ pub mod time;
 pub mod timer;
 
 pub use errseq::{ErrSeq, ErrSeqCursor};
-pub use gauge::Gauge;
+pub use gauge::{Counter, Gauge};
 pub use lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use rank::Rank;
 

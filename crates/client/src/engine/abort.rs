@@ -1,0 +1,94 @@
+//! The end of a connection: every request ends, once, and nothing waits any more.
+
+use super::Engine;
+use super::slot::{PeerUse, State};
+use fusewire_sync::atomic::Ordering;
+use rustix::io::Errno;
+use std::fmt;
+
+/// Why a connection has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By our own shutdown, after everything was sent.
+    Closed,
+    /// By our own decision, at once.
+    Aborted,
+    /// The peer went away.
+    PeerGone(String),
+    /// The peer broke the transport.
+    Fault(String),
+    /// The peer left too many requests unanswered.
+    Unresponsive { orphans: u32 },
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Closed => f.write_str("the client was shut down"),
+            Ended::Aborted => f.write_str("the client was aborted"),
+            Ended::PeerGone(how) => write!(f, "the daemon is gone: {how}"),
+            Ended::Fault(what) => write!(f, "the daemon broke the protocol: {what}"),
+            Ended::Unresponsive { orphans } => {
+                write!(f, "the daemon left {orphans} requests unanswered")
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Why the connection has ended, if it has.
+    pub(crate) fn ended(&self) -> Option<&Ended> {
+        self.ended.get()
+    }
+
+    /// Ends the connection: requests in flight get ECONNABORTED, later ones ENOTCONN. The first
+    /// reason stands.
+    pub(crate) fn abort(&self, why: Ended) {
+        let peer = match why {
+            Ended::PeerGone(_) => PeerUse::Over,
+            // It may be alive and hold descriptors that name our frames: they are never reused.
+            _ => PeerUse::Possible,
+        };
+        if self.ended.set(why).is_err() {
+            return;
+        }
+        self.transport.close();
+        self.slots.close();
+        self.arena().close();
+        self.forgets.clear();
+        for tag in 0..self.slots.len() {
+            let mut slot = self.slots.lock(tag);
+            match slot.state {
+                State::Queued if slot.detached => {
+                    slot.state = State::Abandoned;
+                    drop(slot);
+                    self.orphan_ended();
+                }
+                State::Queued => slot.finish(Err(Errno::CONNABORTED), PeerUse::Over),
+                State::Sent => slot.finish(Err(Errno::CONNABORTED), peer),
+                State::Orphan if peer == PeerUse::Possible => {
+                    slot.state = State::Abandoned;
+                    drop(slot);
+                    self.orphan_ended();
+                }
+                State::Orphan | State::Late(_) => {
+                    let held = slot.clear();
+                    drop(slot);
+                    self.orphan_ended();
+                    self.slots.give_back(tag);
+                    drop(held);
+                }
+                State::Free | State::Done(..) | State::Abandoned => {}
+            }
+        }
+        self.transport.wake();
+        self.reaper.wake_completion();
+    }
+
+    /// Has the completion thread end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.transport.wake();
+        self.reaper.wake_completion();
+    }
+}

@@ -1,0 +1,47 @@
+//! FORGETs on their way: collected, so that one kick tells the peer of many.
+
+use fusewire_sync::{Mutex, Rank};
+
+/// So many FORGETs go out with one kick.
+pub(super) const BATCH: usize = 32;
+
+/// References to give back to the peer.
+#[derive(Debug)]
+pub(super) struct ForgetQueue {
+    nodes: Mutex<Vec<(u64, u64)>>,
+}
+
+impl ForgetQueue {
+    pub(super) fn new() -> Self {
+        ForgetQueue {
+            nodes: Mutex::new(Rank::FORGET_QUEUE, Vec::with_capacity(BATCH)),
+        }
+    }
+
+    /// Adds a FORGET of `nlookup` references to `nodeid`; returns how many wait now.
+    pub(super) fn push(&self, nodeid: u64, nlookup: u64) -> usize {
+        let mut nodes = self.nodes.lock();
+        nodes.push((nodeid, nlookup));
+        nodes.len()
+    }
+
+    /// Sends as many as `send` takes (it returns false when there is no room) and returns how many
+    /// it took.
+    pub(super) fn drain(&self, mut send: impl FnMut(u64, u64) -> bool) -> usize {
+        let mut nodes = self.nodes.lock();
+        let sent = nodes
+            .iter()
+            .take_while(|(nodeid, nlookup)| send(*nodeid, *nlookup))
+            .count();
+        nodes.drain(..sent);
+        sent
+    }
+
+    pub(super) fn clear(&self) {
+        self.nodes.lock().clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.lock().len()
+    }
+}
