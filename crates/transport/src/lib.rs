@@ -8,8 +8,16 @@
 //! memory on our side and are copied exactly once in each direction, so a peer that rewrites
 //! shared memory cannot change what has been checked.
 
+mod bell;
+mod device;
+mod inproc;
+mod life;
+mod ring;
 mod types;
 
+pub use device::{DeviceEnd, DeviceQueueId, DeviceRequest, RawDevice};
+pub use inproc::{InProcOptions, InProcess, pair};
+pub use ring::{MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES};
 pub use types::{Completion, Death, Limits, PeerFault, Submission, SubmitError};
 
 use fusewire_mem::Arena;
