@@ -51,6 +51,13 @@ impl DeviceEnd {
         self.core.set_poll_ns(ns);
     }
 
+    /// Ends the connection, as dropping it does: every thread in [`DeviceEnd::next`] returns.
+    /// Idempotent.
+    pub fn close(&self) {
+        self.core
+            .end(Death::Peer("the server in this process ended".into()));
+    }
+
     /// Access to the ring below all rules, for peers that misbehave on purpose.
     #[must_use]
     pub fn raw(&self) -> &RawDevice {
@@ -60,7 +67,6 @@ impl DeviceEnd {
 
 impl Drop for DeviceEnd {
     fn drop(&mut self) {
-        self.core
-            .end(Death::Peer("the server in this process ended".into()));
+        self.close();
     }
 }

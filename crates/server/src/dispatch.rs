@@ -1,0 +1,333 @@
+//! The FUSE protocol between a request's bytes and a [`FileSystem`].
+
+use crate::fs::{Call, Errno, FileSystem, Reply};
+use crate::io::Io;
+use fusewire_sync::Arc;
+use fusewire_sync::atomic::{AtomicU64, Ordering};
+use fusewire_transport::DeviceRequest;
+use fusewire_wire::abi::{
+    CopyFileRangeOut, GetxattrOut, InHeader, InitIn, InitOut, KERNEL_MINOR_VERSION, KERNEL_VERSION,
+    LseekOut, OUT_HEADER_BYTES, PAGE_BYTES, WriteOut,
+};
+use fusewire_wire::init::MINOR_MIN;
+use fusewire_wire::reply::{failure, success};
+use fusewire_wire::request::parse_header;
+use fusewire_wire::{
+    Caller, Extensions, InitFlags, MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES, Opcode, Replies, Request,
+    SetattrValid,
+};
+use rustix::fs::OFlags;
+use zerocopy::IntoBytes;
+
+/// Memory for one request's head. Aligned, because lists in a message are read in place.
+#[repr(align(8))]
+pub(crate) struct HeadBuffer([u8; MAX_HEAD_BYTES]);
+
+impl HeadBuffer {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(HeadBuffer([0; MAX_HEAD_BYTES]))
+    }
+
+    /// Copies the head of `request`, once; what is parsed is the copy.
+    pub(crate) fn read(&mut self, request: &DeviceRequest) -> Head<'_> {
+        let start = size_of::<InHeader>();
+        let n = request.copy_readable(0, &mut self.0[..start]);
+        let Ok(header) = parse_header(&self.0[..n]) else {
+            return Head::Unreadable;
+        };
+        let len = header.len as usize;
+        if len != request.readable_len() || len < start {
+            return Head::Malformed(header, Errno::INVAL);
+        }
+        let want = len.min(head_limit(header.opcode));
+        let n = start + request.copy_readable(start, &mut self.0[start..want]);
+        match Request::parse(&self.0[..n]) {
+            Ok((header, request, extensions)) => Head::Parsed(header, request, extensions),
+            Err(error) => Head::Malformed(header, Errno::from_raw_os_error(error.errno())),
+        }
+    }
+}
+
+/// What the head of a request says.
+pub(crate) enum Head<'a> {
+    Parsed(InHeader, Request<'a>, Extensions<'a>),
+    /// The header could be read, the rest is wrong.
+    Malformed(InHeader, Errno),
+    /// Not even a header: there is nothing that an answer could refer to.
+    Unreadable,
+}
+
+/// How many bytes of a message can belong to its head: the rest, payload, is not copied here.
+fn head_limit(opcode: u32) -> usize {
+    match Opcode::try_from(opcode) {
+        Ok(Opcode::Write | Opcode::NotifyReply | Opcode::Ioctl) => 80,
+        // Arguments, and the longest name with its NUL.
+        Ok(Opcode::Setxattr) => 40 + 16 + 256,
+        _ => MAX_HEAD_BYTES,
+    }
+}
+
+const OPCODES: usize = Opcode::CopyFileRange64 as usize + 1;
+/// Set in `Session::granted` once INIT was answered.
+const READY: u64 = 1 << 63;
+
+/// One client's session with a file system.
+#[derive(Debug)]
+pub(crate) struct Session<F> {
+    pub(crate) fs: Arc<F>,
+    granted: AtomicU64,
+    counts: [AtomicU64; OPCODES],
+}
+
+impl<F: FileSystem> Session<F> {
+    pub(crate) fn new(fs: Arc<F>) -> Self {
+        Session {
+            fs,
+            granted: AtomicU64::new(0),
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// How many requests of that kind were handled.
+    pub(crate) fn count(&self, opcode: Opcode) -> u64 {
+        self.counts
+            .get(opcode as usize)
+            .map_or(0, |n| n.load(Ordering::Relaxed))
+    }
+
+    /// Handles a request and writes the reply; returns its length, 0 for none. READ, READDIR and
+    /// WRITE move at most `limit` bytes.
+    pub(crate) fn handle(
+        &self,
+        request: &DeviceRequest,
+        buffer: &mut HeadBuffer,
+        limit: usize,
+    ) -> usize {
+        match buffer.read(request) {
+            Head::Unreadable => 0,
+            Head::Malformed(header, errno) => {
+                let silent = Opcode::try_from(header.opcode)
+                    .is_ok_and(|opcode| opcode.replies() == Replies::Never);
+                if silent {
+                    0
+                } else {
+                    write_error(request, header.unique, errno)
+                }
+            }
+            Head::Parsed(header, parsed, extensions) => {
+                if let Some(count) = self.counts.get(header.opcode as usize) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                self.answer(request, &header, parsed, extensions, limit)
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        request: &DeviceRequest,
+        header: &InHeader,
+        parsed: Request<'_>,
+        extensions: Extensions<'_>,
+        limit: usize,
+    ) -> usize {
+        let ready = self.granted.load(Ordering::Acquire) & READY != 0;
+        match parsed {
+            Request::Forget { nlookup } => {
+                if ready {
+                    self.fs.forget(header.nodeid, nlookup);
+                }
+                return 0;
+            }
+            Request::BatchForget(list) => {
+                for one in list.iter().filter(|_| ready) {
+                    self.fs.forget(one.nodeid, one.nlookup);
+                }
+                return 0;
+            }
+            // Nothing here waits, so there is nothing to interrupt; and nothing is ever retrieved.
+            Request::Interrupt { .. } | Request::NotifyReply(_) => return 0,
+            Request::Init(arg) => return self.init(request, header.unique, &arg),
+            _ => {}
+        }
+        let shape = parsed.reply();
+        let room = request.writable_len();
+        let result = if !ready || room < shape.head_bytes as usize {
+            Err(Errno::IO)
+        } else if matches!(parsed, Request::Destroy) {
+            self.granted.store(0, Ordering::Release);
+            Ok(Reply::Done)
+        } else if self.fs.features().read_only && changes_something(&parsed) {
+            Err(Errno::ROFS)
+        } else {
+            let in_len = parsed.payload_out_bytes() as usize;
+            let call = Call {
+                node: header.nodeid,
+                caller: Caller {
+                    uid: header.uid,
+                    gid: header.gid,
+                    pid: header.pid,
+                },
+                request: parsed,
+                extensions,
+                granted: InitFlags::from_bits_retain(self.granted.load(Ordering::Relaxed) & !READY),
+                io: Io::new(
+                    request,
+                    header.len as usize - in_len,
+                    in_len.min(limit),
+                    (shape.payload_max_bytes as usize).min(limit),
+                ),
+            };
+            self.fs.call(&call).and_then(|reply| {
+                if fits(&reply, &parsed) {
+                    Ok(reply)
+                } else {
+                    Err(Errno::IO)
+                }
+            })
+        };
+        match result {
+            Ok(reply) => write_reply(request, header.unique, &reply),
+            Err(errno) => write_error(request, header.unique, errno),
+        }
+    }
+
+    fn init(&self, request: &DeviceRequest, unique: u64, arg: &InitIn) -> usize {
+        if arg.major < KERNEL_VERSION || (arg.major == KERNEL_VERSION && arg.minor < MINOR_MIN) {
+            return write_error(request, unique, Errno::PROTO);
+        }
+        let features = self.fs.features();
+        let mut out = InitOut {
+            major: KERNEL_VERSION,
+            minor: KERNEL_MINOR_VERSION,
+            ..InitOut::default()
+        };
+        // A newer major version: the client tries again with ours, and only then it begins.
+        if arg.major == KERNEL_VERSION {
+            let offered = InitFlags::from_halves(arg.flags, arg.flags2);
+            let flags = (features.flags | InitFlags::INIT_EXT) & offered;
+            out.max_readahead = arg.max_readahead;
+            out.flags = flags.low();
+            out.flags2 = flags.high();
+            out.max_write = features.max_write_bytes;
+            out.time_gran = features.time_gran_ns;
+            out.max_pages =
+                u16::try_from(features.max_write_bytes.div_ceil(PAGE_BYTES)).unwrap_or(u16::MAX);
+            self.fs.begin();
+            self.granted.store(flags.bits() | READY, Ordering::Release);
+        }
+        // Before 7.23 the structure ended after `max_write`.
+        let body = &out.as_bytes()[..if arg.minor < 23 {
+            24
+        } else {
+            size_of::<InitOut>()
+        }];
+        write_message(request, unique, body)
+    }
+}
+
+/// Whether `reply` is what `request` asks for.
+fn fits(reply: &Reply, request: &Request<'_>) -> bool {
+    let head = request.reply().head_bytes - OUT_HEADER_BYTES;
+    match reply {
+        Reply::Payload(len) => head == 0 && *len <= request.reply().payload_max_bytes as usize,
+        _ => head as usize == body(reply, |bytes| bytes.len()),
+    }
+}
+
+/// Hands the fixed part of a reply to `f`.
+fn body<T>(reply: &Reply, f: impl FnOnce(&[u8]) -> T) -> T {
+    match reply {
+        Reply::Done | Reply::Payload(_) => f(&[]),
+        Reply::Entry(entry) => f(entry.as_bytes()),
+        Reply::Attr(attr) => f(attr.as_bytes()),
+        Reply::Open(open) => f(open.as_bytes()),
+        Reply::Created(entry, open) => {
+            let mut both = [0; MAX_REPLY_HEAD_BYTES];
+            let (first, second) = (entry.as_bytes(), open.as_bytes());
+            both[..first.len()].copy_from_slice(first);
+            both[first.len()..first.len() + second.len()].copy_from_slice(second);
+            f(&both[..first.len() + second.len()])
+        }
+        Reply::Written(size) => f(WriteOut {
+            size: *size,
+            padding: 0,
+        }
+        .as_bytes()),
+        Reply::Copied(bytes_copied) => f(CopyFileRangeOut {
+            bytes_copied: *bytes_copied,
+        }
+        .as_bytes()),
+        Reply::Offset(offset) => f(LseekOut { offset: *offset }.as_bytes()),
+        Reply::Size(size) => f(GetxattrOut {
+            size: *size,
+            padding: 0,
+        }
+        .as_bytes()),
+        Reply::Statfs(statfs) => f(statfs.as_bytes()),
+        Reply::Statx(statx) => f(statx.as_bytes()),
+    }
+}
+
+fn write_reply(request: &DeviceRequest, unique: u64, reply: &Reply) -> usize {
+    match reply {
+        // The payload is in place already, only the header is missing.
+        Reply::Payload(len) => match success(unique, *len) {
+            Some(header) => {
+                request.write_at(0, header.as_bytes());
+                header.len as usize
+            }
+            None => write_error(request, unique, Errno::IO),
+        },
+        _ => body(reply, |bytes| write_message(request, unique, bytes)),
+    }
+}
+
+pub(crate) fn write_message(request: &DeviceRequest, unique: u64, body: &[u8]) -> usize {
+    match success(unique, body.len()) {
+        Some(header) => {
+            let n = request.write_at(0, header.as_bytes());
+            n + request.write_at(n, body)
+        }
+        None => write_error(request, unique, Errno::IO),
+    }
+}
+
+pub(crate) fn write_error(request: &DeviceRequest, unique: u64, errno: Errno) -> usize {
+    if request.writable_len() < OUT_HEADER_BYTES as usize {
+        return 0;
+    }
+    request.write_at(0, failure(unique, errno.raw_os_error()).as_bytes())
+}
+
+/// Whether a read-only file system has to refuse the request.
+fn changes_something(request: &Request<'_>) -> bool {
+    let writes = |flags: u32| {
+        let flags = OFlags::from_bits_retain(flags);
+        flags & OFlags::ACCMODE != OFlags::RDONLY || flags.contains(OFlags::TRUNC)
+    };
+    match request {
+        // Only the client's lock owner or handle: nothing of the file.
+        Request::Setattr(arg) => !(SetattrValid::from_bits_retain(arg.valid)
+            - (SetattrValid::FH | SetattrValid::LOCKOWNER))
+            .is_empty(),
+        Request::Open { flags, .. } => writes(*flags),
+        Request::Symlink { .. }
+        | Request::Mknod { .. }
+        | Request::Mkdir { .. }
+        | Request::Unlink { .. }
+        | Request::Rmdir { .. }
+        | Request::Rename { .. }
+        | Request::Rename2 { .. }
+        | Request::Link { .. }
+        | Request::Create { .. }
+        | Request::Tmpfile { .. }
+        | Request::Write(_)
+        | Request::Setxattr { .. }
+        | Request::Removexattr { .. }
+        | Request::Fallocate(_)
+        | Request::CopyFileRange(_)
+        | Request::CopyFileRange64(_) => true,
+        _ => false,
+    }
+}
