@@ -12,6 +12,7 @@ mod bell;
 mod device;
 mod inproc;
 mod life;
+pub mod middleware;
 mod ring;
 mod types;
 
