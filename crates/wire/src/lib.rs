@@ -7,6 +7,20 @@
 //! - [`request`]: [`Request`] encodes to, and parses from, the bytes before the payload.
 //! - [`reply`]: reply header and bodies; [`dirent`]: directory batches; [`notify`].
 //! - [`init`]: what to offer, and what a daemon's answer means.
+//!
+//! ```
+//! use fusewire_wire::{Caller, Extensions, Head, MAX_HEAD_BYTES, Name, Request, abi};
+//!
+//! let request = Request::Lookup { name: Name::new(b"etc").unwrap() };
+//! let head = Head { unique: 2, nodeid: abi::ROOT_ID, caller: Caller::default() };
+//! let mut buf = [0; MAX_HEAD_BYTES];
+//! let len = request.encode(&head, &Extensions::default(), &mut buf).unwrap();
+//! assert_eq!(len, 40 + 4);
+//! assert_eq!(request.reply().head_bytes, 16 + 128);
+//!
+//! let (header, parsed, _) = Request::parse(&buf[..len]).unwrap();
+//! assert_eq!((header.unique, parsed), (2, request));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
