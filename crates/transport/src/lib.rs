@@ -15,6 +15,7 @@ mod life;
 pub mod middleware;
 mod ring;
 mod types;
+pub mod vhost_user;
 
 pub use device::{DeviceEnd, DeviceQueueId, DeviceRequest, RawDevice};
 pub use inproc::{InProcOptions, InProcess, pair};

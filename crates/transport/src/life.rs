@@ -37,6 +37,11 @@ impl Life {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn death(&self) -> Option<Death> {
+        self.death.lock().clone()
+    }
+
     /// Blocks until it has ended.
     pub(crate) fn wait(&self) -> Death {
         let mut death = self.death.lock();

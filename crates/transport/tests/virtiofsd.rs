@@ -1,0 +1,259 @@
+//! The ring against the daemons it was made for.
+
+mod common;
+
+use common::{Peer, body, call, daemon, getattr, init, lookup, peers, start, wait_for};
+use fusewire_transport::vhost_user::{Cache, ConnectError, Options, Sandbox, VhostUser, spawn};
+use fusewire_transport::{Death, Submission, SubmitError, Transport};
+use fusewire_wire::Opcode;
+use fusewire_wire::abi::{AttrOut, ForgetIn, OutHeader};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("hello"), "12345").unwrap();
+    directory
+}
+
+fn each(test: impl Fn(&Peer)) {
+    for peer in peers() {
+        eprintln!("--- {}", peer.name);
+        test(&peer);
+    }
+}
+
+fn signal(transport: &VhostUser, signal: rustix::process::Signal) {
+    let pid = transport.info().pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+fn is_gone(pid: u32) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::test_kill_process(pid).is_err()
+}
+
+#[test]
+fn init_lookup_getattr() {
+    each(|peer| {
+        let directory = directory();
+        let transport = start(peer, directory.path());
+        let info = transport.info();
+        assert!(info.features.contains(&"EVENT_IDX"), "{info:?}");
+        assert!(info.features.contains(&"INDIRECT_DESC"), "{info:?}");
+        assert!(init(&transport).minor >= 31);
+        assert_eq!(lookup(&transport, 4, "absent").unwrap_err(), 2);
+        let entry = lookup(&transport, 6, "hello").unwrap();
+        assert_eq!(entry.attr.size, 5);
+        let reply = call(&transport, &getattr(8, entry.nodeid), size_of::<AttrOut>());
+        assert_eq!(body::<AttrOut>(&reply, 8).unwrap().attr.size, 5);
+        let forget = ForgetIn { nlookup: 1 };
+        let forget = common::head(Opcode::Forget, 0, entry.nodeid, forget.as_bytes(), 0);
+        transport.submit_oneway(&forget).unwrap();
+        transport.kick();
+        // Forgotten: its number means nothing now. The two queues are not ordered.
+        let gone = (10..100_000).step_by(2).any(|unique| {
+            let reply = call(
+                &transport,
+                &getattr(unique, entry.nodeid),
+                size_of::<AttrOut>(),
+            );
+            body::<AttrOut>(&reply, unique).is_err()
+        });
+        assert!(gone, "FORGET had no effect");
+        let pid = info.pid.unwrap();
+        drop(transport);
+        assert!(is_gone(pid));
+    });
+}
+
+#[test]
+fn many_requests_in_flight_go_round_and_round() {
+    each(|peer| {
+        let directory = directory();
+        let transport = start(peer, directory.path());
+        init(&transport);
+        let tags = transport.limits().max_in_flight;
+        assert_eq!(tags, 256);
+        // More than the 16-bit indices hold, so that they wrap.
+        let mut unique = 4;
+        for _ in 0..300 {
+            let first = unique;
+            for tag in 0..tags {
+                let head = getattr(unique, 1);
+                unique += 2;
+                transport
+                    .submit(&Submission {
+                        tag,
+                        head: &head,
+                        payload_out: &[],
+                        reply_head_bytes: (size_of::<OutHeader>() + size_of::<AttrOut>()) as u32,
+                        payload_in: &[],
+                    })
+                    .unwrap();
+            }
+            transport.kick();
+            for (tag, reply, _) in wait_for(&transport, tags as usize) {
+                let attr = body::<AttrOut>(&reply, first + 2 * u64::from(tag)).unwrap();
+                assert_eq!(attr.attr.ino, 1.max(attr.attr.ino));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_killed_daemon_is_noticed_with_its_status() {
+    each(|peer| {
+        let directory = directory();
+        let transport = Arc::new(start(peer, directory.path()));
+        init(&*transport);
+        signal(&transport, rustix::process::Signal::STOP);
+        let head = getattr(4, 1);
+        transport
+            .submit(&Submission {
+                tag: 0,
+                head: &head,
+                payload_out: &[],
+                reply_head_bytes: 120,
+                payload_in: &[],
+            })
+            .unwrap();
+        transport.kick();
+        let waiter = {
+            let transport = Arc::clone(&transport);
+            thread::spawn(move || transport.wait())
+        };
+        let watcher = {
+            let transport = Arc::clone(&transport);
+            thread::spawn(move || transport.watch())
+        };
+        let start = Instant::now();
+        signal(&transport, rustix::process::Signal::KILL);
+        let Death::Peer(why) = watcher.join().unwrap() else {
+            panic!("closed?");
+        };
+        waiter.join().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(why.contains("signal 9"), "{why}");
+        assert_eq!(transport.submit_oneway(&head), Err(SubmitError::Dead));
+        transport.wait();
+    });
+}
+
+#[test]
+fn a_stopped_daemon_holds_nobody_up() {
+    each(|peer| {
+        let directory = directory();
+        let transport = Arc::new(start(peer, directory.path()));
+        init(&*transport);
+        signal(&transport, rustix::process::Signal::STOP);
+        let forget = ForgetIn { nlookup: 0 };
+        let forget = common::head(Opcode::Forget, 0, 1, forget.as_bytes(), 0);
+        for _ in 0..1000 {
+            // Full at some time; never blocked.
+            let _ = transport.submit_oneway(&forget);
+            transport.kick();
+        }
+        let threads: Vec<_> = (0..2)
+            .map(|i| {
+                let transport = Arc::clone(&transport);
+                thread::spawn(move || {
+                    if i == 0 {
+                        transport.wait();
+                    } else {
+                        assert_eq!(transport.watch(), Death::Closed);
+                    }
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        transport.close();
+        assert!(start.elapsed() < Duration::from_millis(200));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let pid = transport.info().pid.unwrap();
+        drop(Arc::into_inner(transport).unwrap());
+        assert!(is_gone(pid), "a stopped daemon was left behind");
+        assert!(start.elapsed() < Duration::from_secs(2));
+    });
+}
+
+#[test]
+fn every_way_to_start_it() {
+    each(|peer| {
+        let directory = directory();
+        for (cache, writeback, thread_pool_size) in [
+            (Cache::Never, false, 0),
+            (Cache::Auto, true, 2),
+            (Cache::Always, false, 2),
+        ] {
+            let mut config = daemon(peer, directory.path());
+            config.cache = cache;
+            config.writeback = writeback;
+            config.thread_pool_size = thread_pool_size;
+            config.xattr = true;
+            let transport = spawn(&config, &small()).unwrap();
+            init(&transport);
+            assert!(lookup(&transport, 4, "hello").is_ok());
+        }
+        let odd = tempfile::tempdir().unwrap();
+        let odd = odd.path().join("with, comma and \\ backslash");
+        std::fs::create_dir(&odd).unwrap();
+        std::fs::write(odd.join("inside"), "").unwrap();
+        let transport = spawn(&daemon(peer, &odd), &small()).unwrap();
+        init(&transport);
+        assert!(lookup(&transport, 4, "inside").is_ok());
+    });
+}
+
+fn small() -> Options {
+    Options {
+        arena_bytes: 2 << 20,
+        queue_size: 64,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_daemon_that_refuses_its_arguments_is_quoted() {
+    each(|peer| {
+        let directory = directory();
+        let mut config = daemon(peer, directory.path());
+        config.extra_args = vec!["--no-such-option".into()];
+        let error = spawn(&config, &small()).unwrap_err();
+        assert!(
+            matches!(&error, ConnectError::DaemonExited { .. }),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(text.contains("no-such-option"), "{text}");
+        assert!(!text.contains('\n'), "{text}");
+    });
+}
+
+#[test]
+fn a_missing_directory_is_named_before_anything_is_started() {
+    each(|peer| {
+        let error = spawn(&daemon(peer, "/nowhere/at/all".as_ref()), &small()).unwrap_err();
+        assert!(matches!(error, ConnectError::SharedDir { .. }), "{error}");
+    });
+}
+
+#[test]
+fn what_a_flavour_lacks_is_said() {
+    for peer in peers().into_iter().filter(|p| p.name == "virtiofsd-c") {
+        let directory = directory();
+        let mut config = daemon(&peer, directory.path());
+        config.cache = Cache::Metadata;
+        let error = spawn(&config, &small()).unwrap_err();
+        assert!(error.to_string().contains("cache=metadata"), "{error}");
+        config.cache = Cache::Auto;
+        config.sandbox = Sandbox::None;
+        let error = spawn(&config, &small()).unwrap_err();
+        assert!(error.to_string().contains("sandbox=none"), "{error}");
+    }
+}
