@@ -1,3 +1,31 @@
 //! FUSE without the mount: a std::fs-shaped client for FUSE daemons and virtio-fs devices.
+//!
+//! A [`Client`] is the half of FUSE that otherwise lives in the kernel. It talks to an unmodified
+//! daemon over a [`transport`], needs no mount, no root and no kernel module, and offers what
+//! `std::fs` does, on the tree that the daemon serves.
 
+mod client;
+mod core;
+mod dir;
 mod engine;
+mod error;
+mod file;
+mod fs_ops;
+mod io;
+mod meta;
+mod node;
+mod rpc;
+mod walk;
+
+pub use client::{Builder, Client, Stats};
+pub use dir::{DirEntry, ReadDir};
+pub use engine::{EngineStats, OpcodeStats, Timeouts, WaitPolicy};
+pub use error::{Error, Result};
+pub use file::{File, OpenOptions};
+pub use meta::{FileType, Metadata, Statfs, Time, Times};
+
+/// What client and daemon agreed on, from the wire crate.
+pub use fusewire_wire::init::Negotiated;
+
+/// Ways to reach a daemon.
+pub use fusewire_transport as transport;

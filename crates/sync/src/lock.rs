@@ -140,6 +140,13 @@ impl<T> RwLock<T> {
         }
     }
 
+    /// The data, without locking: exclusive access proves that nobody else has it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Takes the lock shared; blocks while a writer holds it.
     ///
     /// # Panics

@@ -149,4 +149,3 @@ fn encode_release(slot: &mut Slot, unique: u64, nodeid: u64, fh: u64, dir: bool)
     slot.detached = true;
     Some(())
 }
-

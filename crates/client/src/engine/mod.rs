@@ -33,7 +33,7 @@ use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
 use fusewire_sync::{Arc, Mutex, OnceLock, Rank, Weak};
 use fusewire_transport::{Completion, SubmitError, Transport};
-use fusewire_wire::{Caller, Extensions, Head, Opcode, Request, reply};
+use fusewire_wire::{Caller, Extensions, Head, Request, reply};
 use reaper::Reaper;
 use rustix::io::Errno;
 use slot::{Outcome, PeerUse, SlotTable, State};
@@ -317,9 +317,7 @@ impl Engine {
                     State::Sent
                 };
                 if let Payload::Out(_, len) = &slot.payload {
-                    self.counters
-                        .bytes_out
-                        .add(u64::from(*len));
+                    self.counters.bytes_out.add(u64::from(*len));
                 }
             }
             Err(SubmitError::Dead) if slot.detached => {
@@ -356,7 +354,10 @@ impl Engine {
     /// Handles every reply that has arrived; only the holder of the token may call it. Returns
     /// whether there were any.
     fn reap(&self) -> bool {
-        match self.transport.reap(&mut |completion| self.complete(&completion)) {
+        match self
+            .transport
+            .reap(&mut |completion| self.complete(&completion))
+        {
             Ok(0) => false,
             Ok(_) => {
                 if self.backlog_len.load(Ordering::Acquire) > 0 {
@@ -469,6 +470,9 @@ fn outcome_of(completion: &Completion<'_>, slot: &slot::Slot) -> Outcome {
     }
     match header.error {
         Some(errno) => Err(Errno::from_raw_os_error(errno)),
-        None => Ok((slot::ReplyHead::copy_of(completion.head), completion.payload_bytes)),
+        None => Ok((
+            slot::ReplyHead::copy_of(completion.head),
+            completion.payload_bytes,
+        )),
     }
 }

@@ -163,7 +163,10 @@ mod tests {
         assert_eq!(timeouts.deadline_ns(Opcode::Lookup, 5), 5 + 30 * NS_PER_SEC);
         assert_eq!(timeouts.deadline_ns(Opcode::Write, 5), 5 + 60 * NS_PER_SEC);
         assert_eq!(timeouts.deadline_ns(Opcode::Fsync, 5), u64::MAX);
-        let none = Timeouts { metadata: None, data: None };
+        let none = Timeouts {
+            metadata: None,
+            data: None,
+        };
         assert_eq!(none.deadline_ns(Opcode::Lookup, 5), u64::MAX);
     }
 }

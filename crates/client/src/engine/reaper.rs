@@ -84,7 +84,11 @@ impl Reaper {
         let mut state = self.state.lock();
         if state.holder == Holder::Owner(unique) {
             self.hand_over(&mut state);
-        } else if let Some(at) = state.sleepers.iter().position(|(owner, _)| *owner == unique) {
+        } else if let Some(at) = state
+            .sleepers
+            .iter()
+            .position(|(owner, _)| *owner == unique)
+        {
             state.sleepers.swap_remove(at);
         }
     }

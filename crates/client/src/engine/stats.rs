@@ -1,7 +1,7 @@
 //! What the engine counts. Plain counters: they order nothing.
 
-use fusewire_wire::Opcode;
 use fusewire_sync::Counter;
+use fusewire_wire::Opcode;
 
 const OPCODES: usize = 64;
 

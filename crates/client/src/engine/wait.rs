@@ -8,12 +8,7 @@ use fusewire_sync::thread;
 use rustix::io::Errno;
 
 impl Engine {
-    pub(super) fn wait(
-        &self,
-        tag: u32,
-        unique: u64,
-        spin_budget_ns: u64,
-    ) -> Result<Reply, Errno> {
+    pub(super) fn wait(&self, tag: u32, unique: u64, spin_budget_ns: u64) -> Result<Reply, Errno> {
         let mut entered = false;
         let result = loop {
             if let Some(result) = self.take(tag, unique) {
@@ -94,7 +89,10 @@ impl Engine {
         let outcome = *outcome;
         if *peer == PeerUse::Possible {
             slot.state = State::Abandoned;
-            return Some(outcome.map(|(head, _)| Reply { head, payload: None }));
+            return Some(outcome.map(|(head, _)| Reply {
+                head,
+                payload: None,
+            }));
         }
         let (payload, keeps) = slot.clear();
         drop(slot);

@@ -1,0 +1,258 @@
+//! Directory streams.
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::meta::{FileType, Metadata};
+use crate::node::{AttrReply, Node};
+use crate::rpc::Opened;
+use crate::walk;
+use fusewire_sync::Arc;
+use fusewire_wire::InitFlags;
+use fusewire_wire::abi::{Attr, FileKind};
+use fusewire_wire::dirent::{Dirents, DirentsPlus, Entry, EntryPlus};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes of entries asked for at once, if the limits allow.
+const BATCH_BYTES: u32 = 128 << 10;
+
+/// The entries of a directory, without `.` and `..`, in the daemon's order; as
+/// `std::fs::ReadDir`.
+///
+/// Entries made or removed after it was opened may or may not be seen.
+#[derive(Debug)]
+pub struct ReadDir {
+    batch: VecDeque<DirEntry>,
+    state: State,
+    /// Where the next batch begins.
+    offset: u64,
+    stream: Stream,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    More,
+    End,
+}
+
+/// Where entries come from.
+#[derive(Debug)]
+struct Origin {
+    node: Arc<Node>,
+    path: PathBuf,
+    // Last: the connection outlives the node.
+    client: Client,
+}
+
+/// An open directory; closes it when dropped.
+#[derive(Debug)]
+struct Stream {
+    open: Opened,
+    origin: Arc<Origin>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let core = self.origin.client.core();
+        core.rpc.release(&self.origin.node, &self.open, true);
+        core.open_handles.sub(1);
+    }
+}
+
+impl ReadDir {
+    pub(crate) fn open(
+        client: &Client,
+        path: &Path,
+        node: Arc<Node>,
+    ) -> std::result::Result<Self, Errno> {
+        if !node.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        node.check_fresh()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let open = client.core().rpc.opendir(&node, flags.bits())?;
+        client.core().open_handles.add(1);
+        Ok(ReadDir {
+            batch: VecDeque::new(),
+            state: State::More,
+            offset: 0,
+            stream: Stream {
+                open,
+                origin: Arc::new(Origin {
+                    node,
+                    path: path.to_path_buf(),
+                    client: client.clone(),
+                }),
+            },
+        })
+    }
+
+    /// Gets the next batch; an empty one is the end.
+    fn fill(&mut self) -> std::result::Result<(), Errno> {
+        let Stream { open, origin } = &self.stream;
+        let node = &origin.node;
+        let core = origin.client.core();
+        let rpc = &core.rpc;
+        let pages = u32::from(rpc.negotiated().max_pages);
+        let size = BATCH_BYTES
+            .min(pages * 4096)
+            .min(rpc.engine().transport().limits().max_payload_bytes);
+        let plus = rpc.has_readdirplus();
+        let one_at_a_time = !rpc.negotiated().flags.contains(InitFlags::PARALLEL_DIROPS);
+        let version = node.children_version();
+        let sampled = core.attr_version();
+        let bytes = {
+            let _serial = one_at_a_time.then(|| node.serial.lock());
+            rpc.readdir(node, open, self.offset, size, plus)?
+        };
+        if bytes.is_empty() {
+            self.state = State::End;
+            return Ok(());
+        }
+        let before = self.offset;
+        if plus {
+            self.take_plus(&bytes, version, sampled)?;
+        } else {
+            for entry in Dirents::new(&bytes) {
+                let entry = entry.map_err(|_| Errno::IO)?;
+                self.offset = entry.off;
+                self.push(&entry, None);
+            }
+        }
+        // Offsets are the daemon's own, but one that leads back here would never end.
+        if self.offset == before {
+            return Err(Errno::IO);
+        }
+        Ok(())
+    }
+
+    /// Takes a batch with attributes. Every entry is accounted for, also behind a malformed one
+    /// that cannot be shown.
+    fn take_plus(
+        &mut self,
+        bytes: &[u8],
+        version: u64,
+        sampled: u64,
+    ) -> std::result::Result<(), Errno> {
+        for entry in DirentsPlus::new(bytes) {
+            let EntryPlus { entry_out, entry } = entry.map_err(|_| Errno::IO)?;
+            self.offset = entry.off;
+            let counted = entry_out.nodeid != 0 && entry.name != b"." && entry.name != b"..";
+            if !counted {
+                self.push(&entry, None);
+                continue;
+            }
+            let dir = &self.stream.origin.node;
+            // A broken entry is its own problem: it is shown without attributes.
+            let known = walk::take_entry(dir, &entry_out, sampled).ok();
+            if let Some(node) = &known {
+                dir.cache_child(entry.name, Some(node), entry_out.entry_timeout(), version);
+            }
+            let attr = AttrReply::from(&entry_out).attr;
+            self.push(&entry, known.map(|node| (node, attr)));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, entry: &Entry<'_>, known: Option<(Arc<Node>, Attr)>) {
+        if entry.name == b"." || entry.name == b".." {
+            return;
+        }
+        let kind = match &known {
+            Some((node, _)) => Some(node.kind()),
+            None => FileKind::from_dirent_type(entry.typ),
+        };
+        self.batch.push_back(DirEntry {
+            name: OsString::from_vec(entry.name.to_vec()),
+            ino: entry.ino,
+            kind,
+            known,
+            origin: Arc::clone(&self.stream.origin),
+        });
+    }
+}
+
+impl Iterator for ReadDir {
+    type Item = Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.batch.pop_front() {
+                return Some(Ok(entry));
+            }
+            if self.state == State::End {
+                return None;
+            }
+            if let Err(errno) = self.fill() {
+                self.state = State::End;
+                let Origin { path, client, .. } = &*self.stream.origin;
+                return Some(Err(client.fail("read directory", path)(errno)));
+            }
+        }
+    }
+}
+
+/// An entry of a directory; as `std::fs::DirEntry`.
+#[derive(Clone, Debug)]
+pub struct DirEntry {
+    name: OsString,
+    ino: u64,
+    kind: Option<FileKind>,
+    /// What the batch said of it.
+    known: Option<(Arc<Node>, Attr)>,
+    origin: Arc<Origin>,
+}
+
+impl DirEntry {
+    /// Its name.
+    #[must_use]
+    pub fn file_name(&self) -> OsString {
+        self.name.clone()
+    }
+
+    /// The directory's path as it was given, and the name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.origin.path.join(&self.name)
+    }
+
+    /// Inode number.
+    #[must_use]
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// What it is, a symbolic link itself included. Asks the daemon only if the directory does
+    /// not tell.
+    ///
+    /// # Errors
+    /// As [`DirEntry::metadata`].
+    pub fn file_type(&self) -> Result<FileType> {
+        match self.kind {
+            Some(kind) => Ok(FileType::new(kind)),
+            None => self.metadata().map(|metadata| metadata.file_type()),
+        }
+    }
+
+    /// Its attributes, a symbolic link's own included: those that came with the directory, if
+    /// there were any, else the daemon's answer of now.
+    ///
+    /// # Errors
+    /// ENOENT when it is gone, or what the daemon says.
+    pub fn metadata(&self) -> Result<Metadata> {
+        if let Some((node, attr)) = &self.known {
+            return Ok(Metadata::new(*attr, node.kind()));
+        }
+        let path = self.path();
+        walk::lookup(&self.origin.node, self.name.as_bytes())
+            .and_then(|node| {
+                let node = node.ok_or(Errno::NOENT)?;
+                Ok(Metadata::new(node.attr(None)?, node.kind()))
+            })
+            .map_err(self.origin.client.fail("stat", &path))
+    }
+}

@@ -1,0 +1,620 @@
+//! Operations on paths, named as in `std::fs`.
+
+use crate::client::Client;
+use crate::dir::ReadDir;
+use crate::error::Result;
+use crate::file::{File, OpenOptions};
+use crate::meta::{Metadata, PERMISSION_BITS, Statfs, Times};
+use crate::node::{AttrReply, Node};
+use crate::rpc::New;
+use crate::walk::{self, Links, Place, Tail};
+use fusewire_sync::Arc;
+use fusewire_wire::abi::{EntryOut, FileKind, SetattrIn};
+use fusewire_wire::{InitFlags, SetattrValid, Target as LinkTarget};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+type Outcome<T> = std::result::Result<T, Errno>;
+
+impl Client {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
+        OpenOptions::new().read(true).open(self, path)
+    }
+
+    /// Opens a file for writing; makes it if it is missing and empties it if it is not.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        options.open(self, path)
+    }
+
+    /// The whole contents of a file.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`], or what the daemon says to READ.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let path = path.as_ref();
+        let mut file = self.open(path)?;
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents)
+            .map_err(|error| self.fail("read", path)(errno_of(&error)))?;
+        Ok(contents)
+    }
+
+    /// Makes `contents` the whole contents of a file.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`], or what the daemon says to WRITE and FLUSH.
+    pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> Result<()> {
+        let path = path.as_ref();
+        let mut file = self.create(path)?;
+        file.write_all(contents.as_ref())
+            .map_err(|error| self.fail("write", path)(errno_of(&error)))?;
+        file.close()
+    }
+
+    /// Attributes of what `path` leads to.
+    ///
+    /// # Errors
+    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, or what the daemon says.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        self.stat(path.as_ref(), Links::Follow)
+    }
+
+    /// Attributes of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// As [`Client::metadata`].
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        self.stat(path.as_ref(), Links::NoFollow)
+    }
+
+    fn stat(&self, path: &Path, links: Links) -> Result<Metadata> {
+        self.resolve(path, links)
+            .and_then(|node| Ok(Metadata::new(node.attr(None)?, node.kind())))
+            .map_err(self.fail("stat", path))
+    }
+
+    /// Whether `path` leads to something.
+    ///
+    /// # Errors
+    /// As [`Client::metadata`], except ENOENT and ENOTDIR, which mean no.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
+        match self.metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error)
+                if [Errno::NOENT, Errno::NOTDIR]
+                    .iter()
+                    .any(|e| e.raw_os_error() == error.errno()) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    /// ENOTDIR when it is none, else as [`Client::metadata`].
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        let path = path.as_ref();
+        self.resolve(path, Links::Follow)
+            .and_then(|node| ReadDir::open(self, path, node))
+            .map_err(self.fail("open directory", path))
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// EINVAL when it is none, else as [`Client::metadata`].
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        let path = path.as_ref();
+        self.resolve(path, Links::NoFollow)
+            .and_then(|node| {
+                if node.kind() != FileKind::Symlink {
+                    return Err(Errno::INVAL);
+                }
+                self.core().rpc.readlink(&node)
+            })
+            .map(|target| PathBuf::from(OsString::from_vec(target)))
+            .map_err(self.fail("read link", path))
+    }
+
+    /// Makes a directory with the rights 0777 less the umask.
+    ///
+    /// # Errors
+    /// EEXIST, ENOENT (of its parent), ENOTDIR, or what the daemon says.
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.create_dir_with_mode(path, 0o777)
+    }
+
+    /// Makes a directory with the rights `mode` less the umask.
+    ///
+    /// # Errors
+    /// As [`Client::create_dir`].
+    pub fn create_dir_with_mode(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
+        let mode = mode & PERMISSION_BITS;
+        self.make("make directory", path.as_ref(), mode, true, |new| {
+            self.core().rpc.mkdir(&new)
+        })
+    }
+
+    /// Makes a directory and the missing ones above it. It may exist already.
+    ///
+    /// # Errors
+    /// ENOTDIR when something else is in the way, or what the daemon says.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut missing = Vec::new();
+        let mut at = Some(path);
+        while let Some(dir) = at.filter(|dir| !dir.as_os_str().is_empty()) {
+            match self.metadata(dir) {
+                Ok(found) if found.is_dir() => break,
+                Ok(_) => return Err(self.fail("make directory", dir)(Errno::NOTDIR)),
+                Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {
+                    missing.push(dir);
+                    at = dir.parent();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for dir in missing.into_iter().rev() {
+            match self.create_dir(dir) {
+                // Somebody else was faster.
+                Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {}
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a device, pipe, socket or empty file: `mode` is its type and its rights less the
+    /// umask.
+    ///
+    /// # Errors
+    /// EINVAL for a type mknod(2) does not make; EEXIST, ENOENT, ENOTDIR, or what the daemon says.
+    pub fn mknod(&self, path: impl AsRef<Path>, mode: u32, rdev: u32) -> Result<()> {
+        let path = path.as_ref();
+        match FileKind::from_mode(mode) {
+            None | Some(FileKind::Directory | FileKind::Symlink) => {
+                return Err(self.fail("make node", path)(Errno::INVAL));
+            }
+            Some(_) => {}
+        }
+        self.make("make node", path, mode, false, |new| {
+            self.core().rpc.mknod(&new, rdev)
+        })
+    }
+
+    /// Makes a symbolic link at `link` that leads to `target`.
+    ///
+    /// # Errors
+    /// ENOENT for an empty target, ENAMETOOLONG for one over 4095 bytes; EEXIST, ENOTDIR, or what
+    /// the daemon says.
+    pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
+        let link = link.as_ref();
+        let target = LinkTarget::new(target.as_ref().as_os_str().as_bytes())
+            .map_err(|error| Errno::from_raw_os_error(error.errno()))
+            .map_err(self.fail("make link", link))?;
+        self.make("make link", link, 0o777, false, |new| {
+            self.core().rpc.symlink(&new, target)
+        })
+    }
+
+    /// Makes something new at `path` and caches it.
+    fn make(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        mode: u32,
+        may_end_in_slash: bool,
+        request: impl FnOnce(New<'_, Arc<Node>>) -> Outcome<EntryOut>,
+    ) -> Result<()> {
+        let make = || {
+            let Place {
+                dir,
+                tail,
+                wants_dir,
+            } = self.place(path)?;
+            let Tail::Name(name) = tail else {
+                return Err(Errno::EXIST);
+            };
+            if wants_dir && !may_end_in_slash {
+                // As open(2) and mknod(2) say of a missing name with a slash behind it.
+                return Err(Errno::NOENT);
+            }
+            let sampled = self.core().attr_version();
+            let new = self.new_in(&dir, &name, mode)?;
+            let entry = request(new);
+            dir.expire_attr();
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(errno) => {
+                    dir.forget_child(&name);
+                    return Err(errno);
+                }
+            };
+            let node = walk::take_entry(&dir, &entry, sampled)?;
+            dir.adopt_child(&name, Some(&node), entry.entry_timeout());
+            Ok(())
+        };
+        make().map_err(self.fail(operation, path))
+    }
+
+    /// A new object in `dir`, its rights less the umask as the daemon wants them.
+    pub(crate) fn new_in<'a>(
+        &self,
+        dir: &'a Arc<Node>,
+        name: &'a [u8],
+        mode: u32,
+    ) -> Outcome<New<'a, Arc<Node>>> {
+        dir.check_fresh()?;
+        if !dir.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        let umask = self.core().umask;
+        let flags = self.core().rpc.negotiated().flags;
+        // A daemon with default ACLs applies the umask itself.
+        let mode = if flags.contains(InitFlags::DONT_MASK) {
+            mode
+        } else {
+            mode & !umask
+        };
+        Ok(New {
+            dir,
+            name: walk::checked(name)?,
+            mode,
+            umask,
+        })
+    }
+
+    pub(crate) fn place(&self, path: &Path) -> Outcome<Place> {
+        walk::place(&self.shared.root, path.as_os_str().as_bytes())
+    }
+
+    /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// ENOENT, EISDIR, ENOTDIR (a slash behind the name), or what the daemon says.
+    pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let remove = || {
+            let Place {
+                dir,
+                tail,
+                wants_dir,
+            } = self.place(path)?;
+            let Tail::Name(name) = tail else {
+                return Err(Errno::ISDIR);
+            };
+            if wants_dir {
+                let node = walk::lookup(&dir, &name)?.ok_or(Errno::NOENT)?;
+                return Err(if node.is_dir() {
+                    Errno::ISDIR
+                } else {
+                    Errno::NOTDIR
+                });
+            }
+            dir.check_fresh()?;
+            let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
+            self.removed(&dir, &name, result)
+        };
+        remove().map_err(self.fail("remove", path))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// ENOTEMPTY, ENOENT, ENOTDIR, EBUSY (the root), EINVAL (a path that ends in `.`), or what the
+    /// daemon says.
+    pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let remove = || {
+            let Place { dir, tail, .. } = self.place(path)?;
+            let name = match tail {
+                Tail::Name(name) => name,
+                Tail::Root => return Err(Errno::BUSY),
+                Tail::Dot => return Err(Errno::INVAL),
+                Tail::DotDot => return Err(Errno::NOTEMPTY),
+            };
+            dir.check_fresh()?;
+            let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
+            self.removed(&dir, &name, result)
+        };
+        remove().map_err(self.fail("remove directory", path))
+    }
+
+    /// Caches that `name` is gone from `dir`, if it is.
+    fn removed(&self, dir: &Arc<Node>, name: &[u8], result: Outcome<()>) -> Outcome<()> {
+        if result.is_ok() || matches!(result, Err(Errno::NOENT | Errno::INTR)) {
+            dir.expire_attr();
+            if let Some(node) = dir.forget_child(name) {
+                node.expire_attr();
+            }
+        }
+        result
+    }
+
+    /// Removes a directory with everything below. Symbolic links are removed, not followed.
+    ///
+    /// # Errors
+    /// As [`Client::remove_dir`]; the first error ends it.
+    pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        if !self.symlink_metadata(path)?.is_dir() {
+            return Err(self.fail("remove directory", path)(Errno::NOTDIR));
+        }
+        // Depth first without recursion: a daemon may serve any depth.
+        let mut open = vec![path.to_path_buf()];
+        while let Some(dir) = open.last().cloned() {
+            let mut below = None;
+            for entry in self.read_dir(&dir)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    below = Some(entry.path());
+                    break;
+                }
+                match self.remove_file(entry.path()) {
+                    Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
+                    result => result?,
+                }
+            }
+            match below {
+                Some(below) => open.push(below),
+                None => {
+                    self.remove_dir(&dir)?;
+                    open.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives something another name; replaces what has it already, as rename(2) does.
+    ///
+    /// # Errors
+    /// ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EBUSY (the root, `.` or `..`), EINVAL (into itself), or
+    /// what the daemon says.
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        self.rename_with(from, to, 0)
+            .map_err(self.fail("rename", from))
+    }
+
+    fn rename_with(&self, from: &Path, to: &Path, flags: u32) -> Outcome<()> {
+        let from = self.place(from)?;
+        let to = self.place(to)?;
+        let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
+            return Err(Errno::BUSY);
+        };
+        if from.wants_dir || to.wants_dir {
+            let node = walk::lookup(&from.dir, old)?.ok_or(Errno::NOENT)?;
+            if !node.is_dir() {
+                return Err(Errno::NOTDIR);
+            }
+        }
+        from.dir.check_fresh()?;
+        to.dir.check_fresh()?;
+        let result = self.core().rpc.rename(
+            (&from.dir, walk::checked(old)?),
+            (&to.dir, walk::checked(new)?),
+            flags,
+        );
+        if result.is_ok() || matches!(result, Err(Errno::NOENT | Errno::INTR)) {
+            for (dir, name) in [(&from.dir, old), (&to.dir, new)] {
+                dir.expire_attr();
+                if let Some(node) = dir.forget_child(name) {
+                    node.expire_attr();
+                }
+            }
+        }
+        result
+    }
+
+    /// Gives the file at `original` (a symbolic link itself, if it is one) a second name at
+    /// `link`.
+    ///
+    /// # Errors
+    /// ENOENT, EEXIST, EPERM (a directory, or the daemon has no hard links), EXDEV, or what the
+    /// daemon says.
+    pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
+        let (original, link) = (original.as_ref(), link.as_ref());
+        let node = self
+            .resolve(original, Links::NoFollow)
+            .map_err(self.fail("link", original))?;
+        if node.is_dir() {
+            return Err(self.fail("link", original)(Errno::PERM));
+        }
+        self.make("link", link, 0, false, |new| {
+            let entry = self.core().rpc.link(&node, new.dir, new.name);
+            // Its link count has changed.
+            node.expire_attr();
+            entry
+        })
+    }
+
+    /// Sets the permission bits of what `path` leads to.
+    ///
+    /// # Errors
+    /// EPERM, or as [`Client::metadata`].
+    pub fn set_permissions(&self, path: impl AsRef<Path>, permissions: Permissions) -> Result<()> {
+        let path = path.as_ref();
+        let change = mode_change(permissions.mode());
+        self.change("set permissions", path, Links::Follow, change)
+    }
+
+    /// Sets the size of what `path` leads to: cut off, or filled up with zeroes.
+    ///
+    /// # Errors
+    /// EISDIR, EFBIG, or as [`Client::metadata`].
+    pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
+        let path = path.as_ref();
+        self.resolve(path, Links::Follow)
+            .and_then(|node| set_size(&node, len, None))
+            .map_err(self.fail("truncate", path))
+    }
+
+    /// Sets times of what `path` leads to.
+    ///
+    /// # Errors
+    /// EINVAL for nanoseconds of a second or more; EPERM, or as [`Client::metadata`].
+    pub fn set_times(&self, path: impl AsRef<Path>, times: Times) -> Result<()> {
+        self.put_times(path.as_ref(), Links::Follow, times)
+    }
+
+    /// Sets times of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// As [`Client::set_times`].
+    pub fn set_symlink_times(&self, path: impl AsRef<Path>, times: Times) -> Result<()> {
+        self.put_times(path.as_ref(), Links::NoFollow, times)
+    }
+
+    fn put_times(&self, path: &Path, links: Links, times: Times) -> Result<()> {
+        if !times.is_valid() {
+            return Err(self.fail("set times", path)(Errno::INVAL));
+        }
+        let mut change = SetattrIn::default();
+        times.put(&mut change);
+        self.change("set times", path, links, change)
+    }
+
+    /// Sets owner and group of what `path` leads to; `None` leaves one as it is.
+    ///
+    /// # Errors
+    /// EINVAL for the id 2³² − 1, which means none; EPERM, or as [`Client::metadata`].
+    pub fn chown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+        self.put_owner(path.as_ref(), Links::Follow, uid, gid)
+    }
+
+    /// Sets owner and group of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// As [`Client::chown`].
+    pub fn lchown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+        self.put_owner(path.as_ref(), Links::NoFollow, uid, gid)
+    }
+
+    fn put_owner(
+        &self,
+        path: &Path,
+        links: Links,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<()> {
+        if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
+            return Err(self.fail("set owner", path)(Errno::INVAL));
+        }
+        let mut change = SetattrIn::default();
+        let mut valid = SetattrValid::empty();
+        if let Some(uid) = uid {
+            valid |= SetattrValid::UID;
+            change.uid = uid;
+        }
+        if let Some(gid) = gid {
+            valid |= SetattrValid::GID;
+            change.gid = gid;
+        }
+        change.valid = valid.bits();
+        self.change("set owner", path, links, change)
+    }
+
+    fn change(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        links: Links,
+        change: SetattrIn,
+    ) -> Result<()> {
+        self.resolve(path, links)
+            .and_then(|node| setattr(&node, change))
+            .map_err(self.fail(operation, path))
+    }
+
+    /// Numbers of the file system.
+    ///
+    /// # Errors
+    /// As [`Client::metadata`].
+    pub fn statfs(&self, path: impl AsRef<Path>) -> Result<Statfs> {
+        let path = path.as_ref();
+        self.resolve(path, Links::Follow)
+            .and_then(|node| self.core().rpc.statfs(&node))
+            .map(Statfs::from)
+            .map_err(self.fail("statfs", path))
+    }
+}
+
+/// SETATTR of the permission bits.
+pub(crate) fn mode_change(mode: u32) -> SetattrIn {
+    SetattrIn {
+        valid: SetattrValid::MODE.bits(),
+        mode: mode & PERMISSION_BITS,
+        ..SetattrIn::default()
+    }
+}
+
+/// Sends a SETATTR that leaves the size alone, and takes the attributes that come back.
+pub(crate) fn setattr(node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
+    if change.valid == 0 {
+        return Ok(());
+    }
+    node.check_fresh()?;
+    let core = node.core();
+    let sampled = core.attr_version();
+    let out = core.rpc.setattr(node, change)?;
+    node.take_attr(&AttrReply::from(&out), sampled)?;
+    Ok(())
+}
+
+/// Sets the size; answers about it are not believed meanwhile.
+pub(crate) fn set_size(node: &Arc<Node>, len: u64, fh: Option<u64>) -> Outcome<()> {
+    if len > i64::MAX as u64 {
+        return Err(Errno::FBIG);
+    }
+    match node.kind() {
+        FileKind::Regular => {}
+        FileKind::Directory => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    node.check_fresh()?;
+    let mut valid = SetattrValid::SIZE;
+    if fh.is_some() {
+        valid |= SetattrValid::FH;
+    }
+    let change = SetattrIn {
+        valid: valid.bits(),
+        fh: fh.unwrap_or(0),
+        size: len,
+        ..SetattrIn::default()
+    };
+    let size = node.change_size();
+    let out = node.core().rpc.setattr(node, change)?;
+    if out.attr.kind().map_err(|_| Errno::IO)? != node.kind() {
+        return Err(Errno::IO);
+    }
+    size.set(out.attr.size);
+    Ok(())
+}
+
+/// The errno in an error made by [`File`]'s reading and writing.
+fn errno_of(error: &std::io::Error) -> Errno {
+    error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<crate::Error>())
+        .map(|inner| Errno::from_raw_os_error(inner.errno()))
+        .or_else(|| Errno::from_io_error(error))
+        .unwrap_or(Errno::IO)
+}

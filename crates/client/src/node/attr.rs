@@ -1,0 +1,177 @@
+//! Cached attributes, and which of two answers is newer.
+//!
+//! Every local change of a node takes a new number from one counter. A request notes the counter
+//! before it is sent; its answer is older than any change with a larger number and must not undo
+//! it. While the size is being changed (truncate, extending write) answers are not believed at
+//! all. (Linux `fuse_change_attributes`; semantics C3.)
+
+use super::Node;
+use crate::core::deadline_after;
+use fusewire_sync::Arc;
+use fusewire_wire::abi::{Attr, AttrOut, EntryOut, FileKind};
+use rustix::io::Errno;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct AttrCache {
+    attr: Attr,
+    /// Until when `attr` may be used; 0 for not at all.
+    expires_ns: u64,
+    /// Number of the last change.
+    version: u64,
+    /// Size changes under way.
+    unstable: u32,
+}
+
+impl AttrCache {
+    pub(super) fn new() -> Self {
+        AttrCache {
+            attr: Attr {
+                mode: 0,
+                ..Attr::default()
+            },
+            expires_ns: 0,
+            version: 0,
+            unstable: 0,
+        }
+    }
+}
+
+/// Attributes out of a reply, and how long they may be cached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttrReply {
+    pub(crate) attr: Attr,
+    pub(crate) timeout: Duration,
+}
+
+impl From<&AttrOut> for AttrReply {
+    fn from(out: &AttrOut) -> Self {
+        AttrReply {
+            attr: out.attr,
+            timeout: out.attr_timeout(),
+        }
+    }
+}
+
+impl From<&EntryOut> for AttrReply {
+    fn from(out: &EntryOut) -> Self {
+        AttrReply {
+            attr: out.attr,
+            timeout: out.attr_timeout(),
+        }
+    }
+}
+
+/// A change of size under way: answers about the size are not believed until it is dropped.
+#[derive(Debug)]
+pub(crate) struct SizeChange<'a> {
+    node: &'a Node,
+}
+
+impl SizeChange<'_> {
+    /// The size is `size` now.
+    pub(crate) fn set(&self, size: u64) {
+        self.node.change_attr(|attr| attr.size = size);
+    }
+
+    /// The file reaches to `end` at least.
+    pub(crate) fn extend(&self, end: u64) {
+        self.node.change_attr(|attr| attr.size = attr.size.max(end));
+    }
+}
+
+impl Drop for SizeChange<'_> {
+    fn drop(&mut self) {
+        let mut cache = self.node.attr.lock();
+        cache.unstable -= 1;
+        cache.version = self.node.core.next_attr_version();
+    }
+}
+
+impl Node {
+    /// Attributes that may still be used.
+    pub(crate) fn cached_attr(&self) -> Option<Attr> {
+        let now_ns = self.core.now_ns();
+        let cache = self.attr.lock();
+        (cache.expires_ns > now_ns).then_some(cache.attr)
+    }
+
+    /// Takes the attributes of a reply whose request was sent at `version`, and returns what is
+    /// known now: the reply, with our own size where the reply is too old to know it.
+    ///
+    /// # Errors
+    /// EIO when they cannot be of this node: another type, or a size no file has.
+    pub(crate) fn take_attr(&self, reply: &AttrReply, version: u64) -> Result<Attr, Errno> {
+        if reply.attr.kind().map_err(|_| Errno::IO)? != self.kind {
+            return Err(Errno::IO);
+        }
+        let expires_ns = deadline_after(self.core.now_ns(), reply.timeout);
+        let mut cache = self.attr.lock();
+        if cache.version > version || cache.unstable > 0 {
+            let size = match self.kind {
+                FileKind::Regular => cache.attr.size,
+                _ => reply.attr.size,
+            };
+            return Ok(Attr { size, ..reply.attr });
+        }
+        cache.attr = reply.attr;
+        cache.expires_ns = expires_ns;
+        cache.version = self.core.next_attr_version();
+        Ok(reply.attr)
+    }
+
+    /// What the peer says about the attributes may have changed: ask again.
+    pub(crate) fn expire_attr(&self) {
+        let mut cache = self.attr.lock();
+        cache.expires_ns = 0;
+        cache.version = self.core.next_attr_version();
+    }
+
+    fn change_attr(&self, change: impl FnOnce(&mut Attr)) {
+        let mut cache = self.attr.lock();
+        change(&mut cache.attr);
+        // Times and blocks have changed with it.
+        cache.expires_ns = 0;
+        cache.version = self.core.next_attr_version();
+    }
+
+    /// Begins a change of size.
+    pub(crate) fn change_size(&self) -> SizeChange<'_> {
+        self.attr.lock().unstable += 1;
+        SizeChange { node: self }
+    }
+
+    /// Attributes, from the cache or from the peer.
+    ///
+    /// # Errors
+    /// ESTALE when the peer has reused the number; else what GETATTR says.
+    pub(crate) fn attr(self: &Arc<Self>, fh: Option<u64>) -> Result<Attr, Errno> {
+        match self.cached_attr() {
+            Some(attr) => Ok(attr),
+            None => self.fetch_attr(fh),
+        }
+    }
+
+    /// Attributes from the peer.
+    ///
+    /// # Errors
+    /// As [`Node::attr`].
+    pub(crate) fn fetch_attr(self: &Arc<Self>, fh: Option<u64>) -> Result<Attr, Errno> {
+        self.check_fresh()?;
+        let version = self.core.attr_version();
+        let out = self.core.rpc.getattr(self, fh)?;
+        self.take_attr(&AttrReply::from(&out), version)
+    }
+
+    pub(crate) fn check_fresh(&self) -> Result<(), Errno> {
+        if self.is_stale() {
+            return Err(Errno::STALE);
+        }
+        Ok(())
+    }
+
+    /// The size as last known, which may be old.
+    pub(crate) fn size_hint(&self) -> u64 {
+        self.attr.lock().attr.size
+    }
+}

@@ -1,0 +1,125 @@
+//! Nodes: what is known of the peer's files, and how many references to them we owe it.
+//!
+//! A node lives as long as something refers to it: a cached name, an open file, a request in
+//! flight. When the last reference goes, every lookup that the peer counted for it is given back
+//! in one FORGET. So conservation of lookups follows from ownership.
+
+mod attr;
+mod children;
+mod table;
+
+pub(crate) use attr::AttrReply;
+pub(crate) use children::Cached;
+pub(crate) use table::NodeTable;
+
+use crate::core::Core;
+use crate::engine::Keep;
+use crate::rpc::Target;
+use attr::AttrCache;
+use children::Children;
+use fusewire_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use fusewire_sync::{Arc, Mutex, Rank, RwLock};
+use fusewire_wire::abi::FileKind;
+
+/// Number of the root at every peer.
+pub(crate) const ROOT_ID: u64 = 1;
+
+/// A file, directory or whatever else the peer knows under one number.
+pub(crate) struct Node {
+    nodeid: u64,
+    generation: u64,
+    kind: FileKind,
+    /// References the peer has counted for us.
+    nlookup: AtomicU64,
+    /// The peer has given the number to another object: nothing more can be asked about this one.
+    stale: AtomicBool,
+    attr: Mutex<AttrCache>,
+    children: RwLock<Children>,
+    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory.
+    pub(crate) serial: Mutex<()>,
+    core: Arc<Core>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("nodeid", &self.nodeid)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    fn new(core: &Arc<Core>, nodeid: u64, generation: u64, kind: FileKind, nlookup: u64) -> Self {
+        core.live_nodes.add(1);
+        Node {
+            nodeid,
+            generation,
+            kind,
+            nlookup: AtomicU64::new(nlookup),
+            stale: AtomicBool::new(false),
+            attr: Mutex::new(Rank::NODE_ATTR, AttrCache::new()),
+            children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
+            serial: Mutex::new(Rank::DIR_SERIAL, ()),
+            core: Arc::clone(core),
+        }
+    }
+
+    /// The root, which needs no lookup and is never forgotten.
+    pub(crate) fn root(core: &Arc<Core>) -> Arc<Self> {
+        let node = Arc::new(Node::new(core, ROOT_ID, 0, FileKind::Directory, 0));
+        core.nodes.insert_root(&node);
+        node
+    }
+
+    pub(crate) fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+}
+
+impl Target for Arc<Node> {
+    fn nodeid(&self) -> u64 {
+        self.nodeid
+    }
+
+    fn keep(&self) -> Arc<dyn Keep> {
+        Arc::clone(self) as Arc<dyn Keep>
+    }
+}
+
+impl Keep for Node {
+    fn answered_late(&self) {
+        self.expire_attr();
+        self.drop_children();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.core.live_nodes.sub(1);
+        self.core.nodes.remove(self.nodeid, self);
+        self.core
+            .rpc
+            .engine()
+            .forget(self.nodeid, *self.nlookup.get_mut());
+        // A deep tree must not be dropped by recursion.
+        let mut pending = self.children_mut().take();
+        while let Some(node) = pending.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                pending.append(&mut node.children_mut().take());
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! All known nodes, by number.
+
+use super::{Node, ROOT_ID};
+use crate::core::Core;
+use fusewire_sync::atomic::Ordering;
+use fusewire_sync::{Arc, Mutex, Rank, Weak};
+use fusewire_wire::abi::EntryOut;
+use rustix::io::Errno;
+use std::collections::HashMap;
+
+/// Finds the node that a reply names, so that two names of one file share it.
+#[derive(Debug)]
+pub(crate) struct NodeTable {
+    nodes: Mutex<HashMap<u64, Weak<Node>>>,
+}
+
+impl NodeTable {
+    pub(crate) fn new() -> Self {
+        NodeTable {
+            nodes: Mutex::new(Rank::NODE_TABLE, HashMap::new()),
+        }
+    }
+
+    pub(super) fn insert_root(&self, root: &Arc<Node>) {
+        self.nodes.lock().insert(ROOT_ID, Arc::downgrade(root));
+    }
+
+    /// The node of an entry that the peer has just counted a lookup for. Whatever the outcome, the
+    /// lookup is accounted for: in the node, or by a FORGET.
+    ///
+    /// # Errors
+    /// EIO when the entry names the root, or is of no known type.
+    pub(crate) fn adopt(&self, core: &Arc<Core>, entry: &EntryOut) -> Result<Arc<Node>, Errno> {
+        if entry.nodeid == ROOT_ID {
+            // The root is not below itself; Linux takes this for a broken daemon, too.
+            return Err(Errno::IO);
+        }
+        let Ok(kind) = entry.attr.kind() else {
+            core.rpc.engine().forget(entry.nodeid, 1);
+            return Err(Errno::IO);
+        };
+        // Dropped after the lock: it may be the last reference.
+        let known;
+        {
+            let mut nodes = self.nodes.lock();
+            known = nodes.get(&entry.nodeid).and_then(Weak::upgrade);
+            match &known {
+                Some(node) if node.generation == entry.generation && node.kind == kind => {
+                    node.nlookup.fetch_add(1, Ordering::AcqRel);
+                }
+                _ => {
+                    // The peer has given the number to another object.
+                    if let Some(old) = &known {
+                        old.stale.store(true, Ordering::Release);
+                    }
+                    let node = Node::new(core, entry.nodeid, entry.generation, kind, 1);
+                    let node = Arc::new(node);
+                    nodes.insert(entry.nodeid, Arc::downgrade(&node));
+                    return Ok(node);
+                }
+            }
+        }
+        known.ok_or(Errno::IO)
+    }
+
+    /// A node goes: its number no longer leads to it.
+    pub(super) fn remove(&self, nodeid: u64, node: &Node) {
+        let mut nodes = self.nodes.lock();
+        if let Some(entry) = nodes.get(&nodeid)
+            && std::ptr::eq(entry.as_ptr(), node)
+        {
+            nodes.remove(&nodeid);
+        }
+    }
+}

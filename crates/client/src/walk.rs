@@ -1,0 +1,279 @@
+//! From a path to a node, one component at a time, as path_resolution(7) has it.
+//!
+//! The root of the served tree is the root of every path, symlinks included; `..` there leads
+//! nowhere else.
+
+use crate::node::{AttrReply, Cached, Node};
+use crate::rpc::Target;
+use fusewire_sync::Arc;
+use fusewire_wire::abi::{EntryOut, FileKind};
+use fusewire_wire::{InitFlags, Name};
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// Most symlinks on one way, as on Linux.
+const MAX_LINKS: u32 = 40;
+
+/// What a path ends in.
+#[derive(Debug)]
+pub(crate) enum Tail {
+    /// A name in the directory found.
+    Name(Box<[u8]>),
+    /// The root itself, `.` or `..`: an existing directory without a name of its own here.
+    Root,
+    Dot,
+    DotDot,
+}
+
+/// Directory and last name of a path, for operations on names.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: Arc<Node>,
+    pub(crate) tail: Tail,
+    /// The path ended in a slash: only a directory can be meant.
+    pub(crate) wants_dir: bool,
+}
+
+/// Where a path leads for an operation that may create its end.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Node(Arc<Node>),
+    /// Nothing there, but its directory exists.
+    Missing {
+        dir: Arc<Node>,
+        name: Box<[u8]>,
+    },
+}
+
+/// Whether a symlink at the end of the path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    Follow,
+    NoFollow,
+}
+
+/// The node at `path`.
+///
+/// # Errors
+/// ENOENT, ENOTDIR, ELOOP (more than 40 symlinks), ENAMETOOLONG, EINVAL (NUL in a name), or what
+/// the peer says to LOOKUP and READLINK.
+pub(crate) fn resolve(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Arc<Node>, Errno> {
+    match find(root, path, links)? {
+        Found::Node(node) => Ok(node),
+        Found::Missing { .. } => Err(Errno::NOENT),
+    }
+}
+
+/// The node at `path`, or the place where it could be made.
+///
+/// # Errors
+/// As [`resolve`], except that the last name may be missing.
+pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Found, Errno> {
+    let mut walk = Walk::new(root, path)?;
+    let wants_dir = walk.wants_dir;
+    loop {
+        let Place { dir, tail, .. } = walk.go_to_tail()?;
+        let Tail::Name(name) = tail else {
+            return Ok(Found::Node(dir));
+        };
+        let Some(node) = lookup(&dir, &name)? else {
+            if wants_dir {
+                return Err(Errno::NOENT);
+            }
+            return Ok(Found::Missing { dir, name });
+        };
+        if node.kind() == FileKind::Symlink && (links == Links::Follow || wants_dir) {
+            walk.follow(&node)?;
+            continue;
+        }
+        if wants_dir && !node.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        return Ok(Found::Node(node));
+    }
+}
+
+/// Directory and last name of `path`, without asking for that name.
+///
+/// # Errors
+/// As [`resolve`], for the directory.
+pub(crate) fn place(root: &Arc<Node>, path: &[u8]) -> Result<Place, Errno> {
+    Walk::new(root, path)?.go_to_tail()
+}
+
+/// A walk under way.
+struct Walk {
+    /// The way from the root to where we are.
+    nodes: Vec<Arc<Node>>,
+    /// Components to go, last first.
+    pending: Vec<Box<[u8]>>,
+    wants_dir: bool,
+    links: u32,
+}
+
+impl Walk {
+    fn new(root: &Arc<Node>, path: &[u8]) -> Result<Self, Errno> {
+        if path.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        let mut walk = Walk {
+            nodes: vec![Arc::clone(root)],
+            pending: Vec::new(),
+            wants_dir: path.ends_with(b"/"),
+            links: 0,
+        };
+        walk.push(path);
+        Ok(walk)
+    }
+
+    fn push(&mut self, path: &[u8]) {
+        let components = path.split(|byte| *byte == b'/').rev();
+        self.pending
+            .extend(components.filter(|c| !c.is_empty()).map(Box::from));
+    }
+
+    fn here(&self) -> &Arc<Node> {
+        // The root is never popped.
+        &self.nodes[self.nodes.len() - 1]
+    }
+
+    /// Goes to the directory of the last component.
+    fn go_to_tail(&mut self) -> Result<Place, Errno> {
+        let mut tail = Tail::Root;
+        while let Some(name) = self.pending.pop() {
+            if !self.here().is_dir() {
+                return Err(Errno::NOTDIR);
+            }
+            match &*name {
+                b"." => tail = Tail::Dot,
+                b".." => {
+                    if self.nodes.len() > 1 {
+                        self.nodes.pop();
+                    }
+                    tail = Tail::DotDot;
+                }
+                _ if self.pending.is_empty() => {
+                    tail = Tail::Name(name);
+                    break;
+                }
+                _ => {
+                    let node = lookup(self.here(), &name)?.ok_or(Errno::NOENT)?;
+                    if node.kind() == FileKind::Symlink {
+                        self.follow(&node)?;
+                    } else {
+                        self.nodes.push(node);
+                    }
+                }
+            }
+        }
+        Ok(Place {
+            dir: Arc::clone(self.here()),
+            tail,
+            wants_dir: self.wants_dir,
+        })
+    }
+
+    /// Goes on where the symlink `node` of the current directory leads.
+    fn follow(&mut self, node: &Arc<Node>) -> Result<(), Errno> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::LOOP);
+        }
+        let target = node.core().rpc.readlink(node)?;
+        if target.starts_with(b"/") {
+            self.nodes.truncate(1);
+        }
+        self.push(&target);
+        Ok(())
+    }
+}
+
+/// Checks a name from a path.
+///
+/// # Errors
+/// ENAMETOOLONG; EINVAL for NUL, `/`, `.` and `..`; ENOENT when empty.
+pub(crate) fn checked(name: &[u8]) -> Result<Name<'_>, Errno> {
+    Name::new(name).map_err(|error| Errno::from_raw_os_error(error.errno()))
+}
+
+/// The node called `name` in `dir`: from the cache, or from the peer. `None`: there is none.
+///
+/// # Errors
+/// ENOTDIR, those of [`checked`], ESTALE, or what the peer says.
+pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, Errno> {
+    if !dir.is_dir() {
+        return Err(Errno::NOTDIR);
+    }
+    let mut version = match dir.cached_child(name) {
+        Cached::Node(node) => return Ok(Some(node)),
+        Cached::Absent => return Ok(None),
+        Cached::Unknown { version } => version,
+    };
+    let wire_name = checked(name)?;
+    dir.check_fresh()?;
+    let core = dir.core();
+    let parallel = core.rpc.negotiated().flags;
+    let _serial = if parallel.contains(InitFlags::PARALLEL_DIROPS) {
+        None
+    } else {
+        let serial = dir.serial.lock();
+        // Whoever had the directory before us may have asked the same.
+        match dir.cached_child(name) {
+            Cached::Node(node) => return Ok(Some(node)),
+            Cached::Absent => return Ok(None),
+            Cached::Unknown { version: now } => version = now,
+        }
+        Some(serial)
+    };
+    let sampled = core.attr_version();
+    let answer = match core.rpc.lookup(dir, wire_name) {
+        Err(Errno::NFILE | Errno::MFILE) => {
+            // A peer may hold a descriptor per node: give some back, then try once more.
+            core.dentries.shrink(SHRINK_STEP);
+            core.rpc.engine().flush_forgets();
+            core.rpc.lookup(dir, wire_name)
+        }
+        answer => answer,
+    };
+    match answer {
+        Ok(entry) if entry.nodeid == 0 => {
+            dir.cache_child(name, None, entry.entry_timeout(), version);
+            Ok(None)
+        }
+        Ok(entry) => {
+            let node = take_entry(dir, &entry, sampled)?;
+            dir.cache_child(name, Some(&node), entry.entry_timeout(), version);
+            Ok(Some(node))
+        }
+        Err(Errno::NOENT) => {
+            dir.cache_child(name, None, Duration::ZERO, version);
+            Ok(None)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// How many names go when the peer runs out of descriptors.
+const SHRINK_STEP: usize = 1024;
+
+/// The node of an entry that the peer has counted a lookup for, with its attributes taken.
+///
+/// # Errors
+/// EIO for an entry no peer may give.
+pub(crate) fn take_entry(
+    dir: &Arc<Node>,
+    entry: &EntryOut,
+    sampled: u64,
+) -> Result<Arc<Node>, Errno> {
+    let core = dir.core();
+    if entry.nodeid == 0 {
+        return Err(Errno::IO);
+    }
+    let node = core.nodes.adopt(core, entry)?;
+    if node.nodeid() == dir.nodeid() {
+        // A directory is not in itself.
+        return Err(Errno::IO);
+    }
+    node.take_attr(&AttrReply::from(entry), sampled)?;
+    Ok(node)
+}
