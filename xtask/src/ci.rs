@@ -6,20 +6,24 @@ use crate::models::Model;
 use crate::peers::Need;
 use crate::process::{Result, Totals};
 use crate::test::Size;
-use crate::{deny, docs, lint, models, test, tidy};
+use crate::{deny, docs, fuzz, lint, models, peers, test, tidy};
 
 /// A check that counts tests says how many.
 type Check = fn() -> Result<Option<Totals>>;
 
 /// The quick ones first.
-const STEPS: [(&str, Check); 8] = [
+const STEPS: [(&str, Check); 10] = [
     ("fmt", || lint::fmt().map(|()| None)),
     ("tidy", || tidy::check().map(|()| None)),
+    ("peers", || peers::install().map(|()| None)),
     ("clippy", || lint::clippy().map(|()| None)),
     ("docs", || docs::build().map(|()| None)),
     ("deny", || deny::check().map(|()| None)),
     ("loom", || models::check(Model::Loom).map(Some)),
     ("shuttle", || models::check(Model::Shuttle).map(Some)),
+    ("fuzz", || {
+        fuzz::all(fuzz::SHORT_SECONDS, &[]).map(|()| None)
+    }),
     ("test", || test::all(&[], Need::All, Size::Short).map(Some)),
 ];
 

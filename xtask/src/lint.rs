@@ -1,26 +1,28 @@
-//! Formatting and clippy, for the workspace and for the fuzz targets outside it.
+//! Formatting and clippy, for the workspace and for the fuzz targets beside it.
 
-use std::path::PathBuf;
+use std::process::Command;
 
-use crate::components;
+use crate::fuzz;
 use crate::process::{Result, run};
-use crate::workspace::{cargo, root};
+use crate::requirements;
+use crate::workspace::cargo;
 
 pub(crate) fn fmt() -> Result {
-    components::ensure("fmt", "rustfmt")?;
+    requirements::cargo_component("fmt", "rustfmt")?;
     run(cargo("fmt").args(["--all", "--check"]))?;
-    match fuzz_manifest() {
-        Some(manifest) => run(cargo("fmt")
-            .arg("--check")
-            .arg("--manifest-path")
-            .arg(manifest)),
-        None => Ok(()),
-    }
+    run(in_fuzz("fmt").arg("--check"))
 }
 
 pub(crate) fn clippy() -> Result {
-    components::ensure("clippy", "clippy")?;
-    run(cargo("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]))
+    requirements::cargo_component("clippy", "clippy")?;
+    let strict = ["--", "-D", "warnings"];
+    run(cargo("clippy")
+        .args(["--workspace", "--all-targets"])
+        .args(strict))?;
+    run(in_fuzz("clippy")
+        .arg("--target-dir")
+        .arg(fuzz::target())
+        .args(strict))
 }
 
 /// `cargo xtask lint`
@@ -29,7 +31,8 @@ pub(crate) fn check() -> Result {
     clippy()
 }
 
-fn fuzz_manifest() -> Option<PathBuf> {
-    let manifest = root().join("fuzz/Cargo.toml");
-    manifest.exists().then_some(manifest)
+fn in_fuzz(subcommand: &str) -> Command {
+    let mut command = cargo(subcommand);
+    command.arg("--manifest-path").arg(fuzz::manifest());
+    command
 }

@@ -3,9 +3,9 @@
 //! Every check that continuous integration makes is one of these commands, so
 //! that a contributor can run exactly the same thing.
 
+mod apt;
 mod bench;
 mod ci;
-mod components;
 mod deny;
 mod docs;
 mod fuzz;
@@ -13,6 +13,7 @@ mod lint;
 mod models;
 mod peers;
 mod process;
+mod requirements;
 mod soak;
 mod test;
 mod tidy;

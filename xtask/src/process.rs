@@ -1,7 +1,7 @@
 //! Running other programs: what is run is printed, and a failure names it.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// The outcome of a command of this tool; the error is a sentence for a person.
 pub(crate) type Result<T = ()> = std::result::Result<T, String>;
@@ -67,6 +67,15 @@ pub(crate) fn run(command: &mut Command) -> Result {
     } else {
         Err(format!("`{}` failed: {status}", describe(command)))
     }
+}
+
+/// Runs a command and returns all that it printed and how it ended.
+pub(crate) fn output(command: &mut Command) -> Result<Output> {
+    announce(command);
+    command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start `{}`: {error}", describe(command)))
 }
 
 /// Runs a command and returns its standard output; its standard error is part of a failure.
@@ -142,8 +151,11 @@ pub(crate) fn describe(command: &Command) -> String {
         }
     }
     let program = command.get_program().to_string_lossy();
-    let program = program.rsplit('/').next().unwrap_or(&program);
-    words.push(quote(program));
+    // Cargo tells its children where it is; a person only types its name.
+    words.push(match program.ends_with("/cargo") {
+        true => "cargo".to_owned(),
+        false => quote(&program),
+    });
     words.extend(command.get_args().map(|a| quote(&a.to_string_lossy())));
     words.join(" ")
 }

@@ -4,7 +4,6 @@
 //! them through the manifest `peers.tsv` (see [`manifest`]). Running this again
 //! when everything is there changes nothing and needs neither root nor network.
 
-mod apt;
 mod manifest;
 mod virtiofsd;
 mod virtiofsd_c;
@@ -12,9 +11,10 @@ mod virtiofsd_c;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::apt::Apt;
 use crate::process::{Result, capture};
+use crate::requirements;
 use crate::workspace::target;
-use apt::Apt;
 pub(crate) use manifest::Manifest;
 use manifest::Peer;
 
@@ -39,7 +39,7 @@ pub(crate) fn prepare() -> Result<Manifest> {
     std::fs::create_dir_all(&directory)
         .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
     let mut apt = Apt::default();
-    compiler(&mut apt)?;
+    requirements::c_compilers(&mut apt)?;
     let manifest = Manifest {
         peers: vec![
             Peer::new("virtiofsd", virtiofsd::prepare(&directory, &mut apt)),
@@ -72,22 +72,6 @@ impl Need {
 /// The folder of the manifest.
 pub(crate) fn directory() -> PathBuf {
     target().join("peers")
-}
-
-/// The wire tests compile a C probe against `<linux/fuse.h>`.
-fn compiler(apt: &mut Apt) -> Result {
-    let ready = || {
-        capture(Command::new("cc").arg("--version")).is_ok()
-            && Path::new("/usr/include/linux/fuse.h").exists()
-    };
-    if ready() {
-        return Ok(());
-    }
-    apt.install(&["build-essential", "linux-libc-dev"])?;
-    match ready() {
-        true => Ok(()),
-        false => Err("a C compiler `cc` and <linux/fuse.h> are needed by the tests".to_owned()),
-    }
 }
 
 /// The first line that `program --version` prints, which also proves that it starts here.

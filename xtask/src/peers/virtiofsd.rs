@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::apt::Apt;
 use super::version_of;
+use crate::apt::Apt;
 use crate::process::{Result, run};
 use crate::workspace::cargo;
 

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::apt::Apt;
 use super::version_of;
+use crate::apt::Apt;
 use crate::process::{Result, run};
 
 const PACKAGE: &str = "qemu-system-common";

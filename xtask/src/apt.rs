@@ -7,13 +7,13 @@ use crate::process::{Result, capture, run};
 
 /// The state of apt in one run: package lists are fetched at most once.
 #[derive(Default)]
-pub(super) struct Apt {
+pub(crate) struct Apt {
     lists_are_fresh: bool,
 }
 
 impl Apt {
     /// Installs those of `packages` that are missing.
-    pub(super) fn install(&mut self, packages: &[&str]) -> Result {
+    pub(crate) fn install(&mut self, packages: &[&str]) -> Result {
         let missing: Vec<&str> = packages
             .iter()
             .copied()
@@ -46,7 +46,7 @@ impl Apt {
     }
 
     /// Downloads the archive of `package` into `directory`, without installing it.
-    pub(super) fn download(&mut self, package: &str, directory: &Path) -> Result {
+    pub(crate) fn download(&mut self, package: &str, directory: &Path) -> Result {
         if !has("apt-get") || !has("dpkg") {
             return Err(format!(
                 "{package} is taken from a Debian package, and this system has no apt-get and dpkg"
