@@ -214,7 +214,6 @@ impl Connection {
         self.threads.lock().push(thread);
         Ok(())
     }
-}
 
     /// Says goodbye to the daemon, ends everything, and waits for the threads.
     fn close(&self) {
