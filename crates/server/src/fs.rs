@@ -134,3 +134,6 @@ pub(crate) fn without_suidgid(mode: u32) -> u32 {
 pub(crate) const SEEK_DATA: u32 = 3;
 /// `whence` of LSEEK: the next hole.
 pub(crate) const SEEK_HOLE: u32 = 4;
+
+/// Most bytes of a COPY_FILE_RANGE whose result has 32 bits: whole pages, as Linux clips it.
+pub(crate) const MAX_COPY_BYTES: u64 = 0xffff_f000;

@@ -12,6 +12,8 @@ pub mod dir;
 mod dispatch;
 mod fs;
 mod io;
+pub mod mem;
+pub mod scripted;
 mod serve;
 
 pub use caching::{CacheMode, Caching};

@@ -213,9 +213,6 @@ impl Directory {
     }
 }
 
-/// Most bytes of a COPY_FILE_RANGE whose result has 32 bits: whole pages, as Linux clips it.
-const MAX_COPY_BYTES: u64 = 0xffff_f000;
-
 /// Below the parent, and not through the magic links of procfs.
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -267,7 +264,7 @@ impl FileSystem for Directory {
             Request::Fallocate(arg) => self.fallocate(&arg),
             Request::Lseek(arg) => self.lseek(&arg),
             Request::CopyFileRange(arg) => self
-                .copy_file_range(&arg, arg.len.min(MAX_COPY_BYTES))
+                .copy_file_range(&arg, arg.len.min(crate::fs::MAX_COPY_BYTES))
                 .map(|n| Reply::Written(n as u32)),
             Request::CopyFileRange64(arg) => self.copy_file_range(&arg, arg.len).map(Reply::Copied),
             Request::Fsyncdir(arg) => self.fsyncdir(&arg),

@@ -1,0 +1,246 @@
+//! A peer for tests that misbehaves on purpose.
+//!
+//! It wraps a real file system and asks a [`Script`] about every request: most are answered
+//! normally, some late, wrongly, twice or never.
+//!
+//! ```
+//! use fusewire_server::mem::{MemOptions, Memory};
+//! use fusewire_server::scripted::{Action, Gate, Rules, start};
+//! use fusewire_server::{Errno, ServerOptions};
+//! use fusewire_wire::Opcode;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let gate = Gate::new();
+//! let rules = Rules::new()
+//!     .nth(Opcode::Read, 3, Action::HoldBefore(gate.clone()))
+//!     .nth(Opcode::Write, 2, Action::Errno(Errno::NOSPC));
+//! let fs = Memory::new(MemOptions::default());
+//! let (client, peer) = start(fs, rules, &ServerOptions::default())?;
+//! # drop(client);
+//! // ... the client's third READ waits for:
+//! gate.open();
+//! # peer.join();
+//! # Ok(())
+//! # }
+//! ```
+
+mod gate;
+mod log;
+mod rules;
+
+pub use gate::Gate;
+pub use log::Seen;
+pub use rules::{Action, Rules, Script};
+
+use crate::dispatch::{HeadBuffer, Session, write_error, write_message};
+use crate::fs::{FileSystem, Usage};
+use crate::serve::{ServerOptions, Workers};
+use fusewire_sync::{Arc, OnceLock, Weak};
+use fusewire_transport::{DeviceEnd, DeviceQueueId, DeviceRequest, InProcess};
+use fusewire_wire::Opcode;
+use log::Log;
+use std::io;
+
+/// Starts serving `fs` by `script`.
+///
+/// # Errors
+/// As [`crate::start`].
+pub fn start<F: FileSystem>(
+    fs: F,
+    script: impl Script,
+    options: &ServerOptions,
+) -> io::Result<(InProcess, ScriptedPeer<F>)> {
+    let session = Arc::new(Session::new(Arc::new(fs)));
+    let log = Arc::new(Log::default());
+    let device = Arc::new(OnceLock::new());
+    let stage = Stage {
+        session: Arc::clone(&session),
+        log: Arc::clone(&log),
+        device: Arc::clone(&device),
+        script,
+    };
+    let answer = move |request: DeviceRequest, buffer: &mut HeadBuffer| {
+        stage.perform(request, buffer);
+    };
+    let (client, workers) = Workers::start(options, answer)?;
+    // The client sends nothing before this function has returned.
+    let _ = device.set(Arc::downgrade(workers.device()));
+    let peer = ScriptedPeer {
+        workers,
+        session,
+        log,
+    };
+    Ok((client, peer))
+}
+
+/// A running scripted peer. Dropping it is its death.
+#[derive(Debug)]
+pub struct ScriptedPeer<F> {
+    workers: Workers,
+    session: Arc<Session<F>>,
+    log: Arc<Log>,
+}
+
+impl<F: FileSystem> ScriptedPeer<F> {
+    /// Everything received so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<Seen> {
+        self.log.snapshot()
+    }
+
+    /// Blocks until `done` holds for everything received, or the connection has ended; returns
+    /// whether it holds. A request that is held at a [`Gate`] is there before it is in the log.
+    pub fn wait_for(&self, done: impl Fn(&[Seen]) -> bool) -> bool {
+        self.log.wait_for(done)
+    }
+
+    /// [`wait_for`](Self::wait_for) the `n`-th request of a kind.
+    pub fn wait_for_nth(&self, opcode: Opcode, n: u64) -> bool {
+        self.wait_for(|log| {
+            log.iter()
+                .any(|seen| seen.opcode == Some(opcode) && seen.nth == n)
+        })
+    }
+
+    /// Dies now: requests that are in flight are never answered.
+    pub fn die(&self) {
+        self.workers.device().close();
+    }
+
+    /// The device below all rules.
+    #[must_use]
+    pub fn device(&self) -> &DeviceEnd {
+        self.workers.device()
+    }
+
+    /// The file system.
+    #[must_use]
+    pub fn fs(&self) -> &Arc<F> {
+        &self.session.fs
+    }
+
+    /// What the client holds now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.session.fs.usage()
+    }
+
+    /// How many requests of that kind reached the file system.
+    #[must_use]
+    pub fn count(&self, opcode: Opcode) -> u64 {
+        self.session.count(opcode)
+    }
+
+    /// Waits until the client has closed the connection and returns what it still holds. Requests
+    /// that are held at a gate then stay unanswered.
+    pub fn join(mut self) -> Usage {
+        self.workers.join();
+        self.session.fs.usage()
+    }
+}
+
+/// What the workers share.
+struct Stage<F, S> {
+    session: Arc<Session<F>>,
+    log: Arc<Log>,
+    /// Weak, because the workers belong to it.
+    device: Arc<OnceLock<Weak<DeviceEnd>>>,
+    script: S,
+}
+
+impl<F, S> Drop for Stage<F, S> {
+    fn drop(&mut self) {
+        self.log.end();
+    }
+}
+
+impl<F: FileSystem, S: Script> Stage<F, S> {
+    fn perform(&self, request: DeviceRequest, buffer: &mut HeadBuffer) {
+        let seen = self.log.seen(&request, buffer);
+        let action = self.script.action(&seen);
+        let unique = seen.unique;
+        match action {
+            Action::HoldBefore(gate) => {
+                let session = Arc::clone(&self.session);
+                gate.hold(move || {
+                    let written = session.handle(&request, &mut HeadBuffer::new(), usize::MAX);
+                    request.complete(written);
+                });
+                self.log.push(seen);
+                return;
+            }
+            Action::HoldAfter(gate) => {
+                let written = self.session.handle(&request, buffer, usize::MAX);
+                gate.hold(move || request.complete(written));
+                self.log.push(seen);
+                return;
+            }
+            _ => self.log.push(seen),
+        }
+        let mut answer = |limit| self.session.handle(&request, buffer, limit);
+        match action {
+            Action::Answer | Action::HoldBefore(_) | Action::HoldAfter(_) => {
+                let written = answer(usize::MAX);
+                request.complete(written);
+            }
+            Action::Limit(bytes) => {
+                let written = answer(bytes as usize);
+                request.complete(written);
+            }
+            Action::Errno(errno) => {
+                let written = write_error(&request, unique, errno);
+                request.complete(written);
+            }
+            Action::Body(body) => {
+                let written = write_message(&request, unique, &body);
+                request.complete(written);
+            }
+            Action::Raw(bytes) => {
+                let written = request.write_at(0, &bytes);
+                request.complete(written);
+            }
+            Action::Never => request.abandon(),
+            Action::WrongUnique(wrong) => {
+                let written = answer(usize::MAX);
+                request.write_at(8, &wrong.to_ne_bytes());
+                request.complete(written);
+            }
+            Action::CutTo(bytes) => {
+                let written = answer(usize::MAX).min(bytes as usize);
+                request.complete(written);
+            }
+            Action::WrongLength(len) => {
+                let written = answer(usize::MAX);
+                request.write_at(0, &len.to_ne_bytes());
+                request.complete(written);
+            }
+            Action::UsedLength(len) => {
+                answer(usize::MAX);
+                if len as usize <= request.writable_len() {
+                    request.complete(len as usize);
+                } else {
+                    let id = request.id();
+                    request.abandon();
+                    self.with_device(|d| d.raw().push_used(DeviceQueueId::Request, id, len));
+                }
+            }
+            Action::Twice => {
+                let written = answer(usize::MAX);
+                let id = request.id();
+                request.complete(written);
+                let len = written as u32;
+                self.with_device(|d| d.raw().push_used(DeviceQueueId::Request, id, len));
+            }
+            Action::Die => {
+                self.with_device(DeviceEnd::close);
+                request.abandon();
+            }
+        }
+    }
+
+    fn with_device(&self, f: impl FnOnce(&DeviceEnd)) {
+        if let Some(device) = self.device.get().and_then(Weak::upgrade) {
+            f(&device);
+        }
+    }
+}
