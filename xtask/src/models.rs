@@ -8,11 +8,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Result, TestRun, Totals, run_tests};
+use crate::process::{Result, TestRun, Totals, describe, run_tests, run_tests_quietly};
 use crate::workspace::{Package, cargo, packages, target};
 
-/// Tests with this in their name hold a planted bug and must fail.
-const CANARY: &str = "canary_must_fail";
+/// Test files with this in their name hold planted bugs: all their tests must fail.
+const CANARY_FILE: &str = "canary";
 
 /// What a canary says when its bug is found.
 const CANARY_MESSAGE: &str = "canary:";
@@ -55,51 +55,58 @@ pub(crate) fn check(model: Model) -> Result<Totals> {
         .collect::<Result<Vec<_>>>()?;
 
     let mut canaries = 0;
-    for (package, test) in test_files(&targets) {
-        let run = run_tests(
-            test_command(model, package)
-                .args(["--test", test])
-                .args(["--", CANARY]),
-        )?;
-        canaries += judge_canary(&run)?;
+    for (package, test) in test_files(&targets).filter(|(_, test)| test.contains(CANARY_FILE)) {
+        let run = run_tests_quietly(test_command(model, package).args(["--test", test]))?;
+        canaries += judge_canary(&run).inspect_err(|_| eprintln!("{}", run.output))?;
     }
     if canaries == 0 {
         return Err(format!(
-            "no test named *{CANARY}* was found: {} may not be wired in",
+            "no test file named *{CANARY_FILE}* has a planted bug for {}",
             model.name()
         ));
     }
 
+    println!("{}: planted bugs found: {canaries}", model.name());
+
     let mut totals = Totals::default();
     let mut failed = Vec::new();
-    let mut account = |command: &mut Command| -> Result {
-        let run = run_tests(command)?;
+    for mut command in commands(model, &targets) {
+        let run = run_tests(&mut command)?;
         totals.add(run.totals);
-        if !run.success {
-            failed.push(crate::process::describe(command));
-        }
-        Ok(())
-    };
-    for targets in &targets {
-        if targets.library {
-            account(
-                test_command(model, &targets.package)
-                    .arg("--lib")
-                    .args(["--", model.name()]),
-            )?;
+        if let Err(reason) = judge(&run) {
+            failed.push(format!("{}: {reason}", describe(&command)));
         }
     }
-    for (package, test) in test_files(&targets) {
-        account(
-            test_command(model, package)
-                .args(["--test", test])
-                .args(["--", "--skip", CANARY]),
-        )?;
-    }
-    println!("{}: {canaries} planted bugs found; {totals}", model.name());
     match failed.is_empty() {
         true => Ok(totals),
         false => Err(format!("failed\n  {}", failed.join("\n  "))),
+    }
+}
+
+/// Everything but the canaries, which have a file to themselves.
+fn commands(model: Model, targets: &[Targets]) -> Vec<Command> {
+    let mut commands = Vec::new();
+    for targets in targets.iter().filter(|targets| targets.library) {
+        let mut command = test_command(model, &targets.package);
+        command.arg("--lib").args(["--", model.name()]);
+        commands.push(command);
+    }
+    for (package, test) in test_files(targets) {
+        if !test.contains(CANARY_FILE) {
+            let mut command = test_command(model, package);
+            command.args(["--test", test]);
+            commands.push(command);
+        }
+    }
+    commands
+}
+
+/// A run that found no test is a failure: code for a checker that it never sees is dead.
+fn judge(run: &TestRun) -> Result {
+    match (run.success, run.totals.passed) {
+        (false, _) => Err("failed".to_owned()),
+        (true, 0) => Err("no test has the checker's name in its own".to_owned()),
+        (true, _) => Ok(()),
     }
 }
 
@@ -213,6 +220,29 @@ mod tests {
         assert_eq!(judge_canary(&outcome(0, 0, "")), Ok(0));
         assert!(judge_canary(&outcome(1, 0, "")).is_err());
         assert!(judge_canary(&outcome(0, 1, "index out of bounds")).is_err());
+    }
+
+    #[test]
+    fn a_run_without_tests_is_a_failure() {
+        assert_eq!(judge(&outcome(3, 0, "")), Ok(()));
+        assert!(judge(&outcome(0, 0, "")).is_err());
+        assert!(judge(&outcome(3, 1, "")).is_err());
+    }
+
+    #[test]
+    fn canaries_run_apart() {
+        let targets = [Targets {
+            package: "p".to_owned(),
+            library: true,
+            tests: vec!["loom_canary".to_owned(), "loom_ring".to_owned()],
+        }];
+        let commands: Vec<String> = commands(Model::Loom, &targets)
+            .iter()
+            .map(describe)
+            .collect();
+        assert_eq!(commands.len(), 2);
+        assert!(commands[0].ends_with("--lib -- loom"), "{commands:?}");
+        assert!(commands[1].ends_with("--test loom_ring"), "{commands:?}");
     }
 
     #[test]
