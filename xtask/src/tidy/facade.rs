@@ -30,6 +30,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
+/// A sleep guesses how long something takes; a wait for the event itself cannot be wrong.
+pub(super) fn no_sleep(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (file, rust) in tree.rust_files() {
+        for path in rust.paths() {
+            if path.ends_with("thread::sleep") {
+                let what = "sleeps: wait for the event instead";
+                violations.push(Violation::new(&file.path, path.line, what));
+            }
+        }
+    }
+    violations
+}
+
 fn is_bound(file: &File) -> bool {
     match file.crate_folder() {
         Some("sync" | "cli") | None => false,
@@ -94,6 +108,20 @@ mod tests {
         }
         let text = "#[cfg(test)] mod tests { use std::sync::Mutex; }";
         assert_eq!(violations("crates/mem/src/lib.rs", text), 0);
+    }
+
+    #[test]
+    fn a_sleep_is_found_in_tests_too() {
+        for text in [
+            "#[test] fn t() { std::thread::sleep(d) }",
+            "use std::thread::{self, sleep};",
+            "fn f() { thread::sleep(d) }",
+        ] {
+            let tree = Tree::planted(&[("crates/cli/tests/t.rs", text)]);
+            assert_eq!(no_sleep(&tree).len(), 1, "{text}");
+        }
+        let tree = Tree::planted(&[("crates/cli/tests/t.rs", "// thread::sleep\nfn sleep() {}")]);
+        assert_eq!(no_sleep(&tree), []);
     }
 
     #[test]

@@ -52,11 +52,12 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-const RULES: [(&str, Rule); 11] = [
+const RULES: [(&str, Rule); 12] = [
     ("readable", rust::readable),
     ("crate arrows", arrows::between_crates),
     ("module arrows", arrows::inside_crates),
     ("facade", facade::check),
+    ("sleep", facade::no_sleep),
     ("unsafe", unsafety::check),
     ("leftovers", leftovers::check),
     ("dependencies", dependencies::check),
