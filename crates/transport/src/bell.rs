@@ -19,6 +19,7 @@ impl Bell {
 
     /// Ends the current or the next wait.
     pub(crate) fn ring(&self) {
+        // The lock is free again before the sleeper wakes and wants it.
         *self.rung.lock() = true;
         self.ring.notify_one();
     }

@@ -53,13 +53,6 @@ pub(crate) struct Buffers {
     pub(crate) writable_bytes: usize,
 }
 
-impl Buffers {
-    fn clear(&mut self) {
-        self.all.clear();
-        (self.readable, self.readable_bytes, self.writable_bytes) = (0, 0, 0);
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Descriptor {
     addr: u64,
@@ -84,16 +77,15 @@ struct Table {
     len: u32,
 }
 
-/// Follows the chain that starts at descriptor `head` of `ring` into `buffers`. `locate` finds the
+/// The chain that starts at descriptor `head` of `ring`. `locate` finds the
 /// shared memory behind an address, in one piece, or `None`.
 pub(crate) fn follow<M: RingMemory>(
     memory: &M,
     ring: RingLayout,
     head: u16,
     locate: impl Fn(u64, u32) -> Option<Buffer>,
-    buffers: &mut Buffers,
-) -> Result<(), DriverFault> {
-    buffers.clear();
+) -> Result<Buffers, DriverFault> {
+    let mut buffers = Buffers::default();
     let mut table = Table {
         at: ring.desc,
         len: u32::from(ring.size),
@@ -143,7 +135,7 @@ pub(crate) fn follow<M: RingMemory>(
         };
         *total += buffer.len as usize;
         if desc.flags & F_NEXT == 0 {
-            return Ok(());
+            return Ok(buffers);
         }
         index = desc.next;
     }

@@ -1,39 +1,30 @@
-//! What the threads of a server share: both queues, and where to sleep.
+//! A device: its queues, the memory behind them, and its driver's bell.
 
-use super::chain::{Buffer, Buffers, DriverFault, RegionId, follow};
+use super::chain::{Buffer, DriverFault, RegionId, follow};
 use super::queue::DeviceQueue;
 use super::raw::DeviceQueueId;
 use super::request::DeviceRequest;
+use super::work::{Head, Work};
 use crate::bell::Bell;
 use crate::life::Life;
+use crate::ring::layout::Plan;
 use crate::ring::queues::Queues;
 use crate::types::Death;
 use fusewire_mem::{Arena, Region, SharedBytes};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
-use fusewire_sync::{Arc, Condvar, Mutex, MutexGuard, Rank, thread};
-
-/// Lists of buffers that are kept for later requests.
-const SPARE: usize = 64;
+use fusewire_sync::{Arc, thread};
 
 pub(crate) struct Core {
+    work: Work<Region>,
+    plan: Plan,
     ring: Arc<Region>,
     arena: Arc<Arena>,
-    state: Mutex<State>,
-    /// Told when a chain is available, and at the end.
-    work: Condvar,
     poll_ns: AtomicU64,
     clock: Clock,
     /// The driver's bell.
     driver: Arc<Bell>,
     life: Arc<Life>,
-}
-
-struct State {
-    queues: [DeviceQueue<Region>; 2],
-    /// Threads that sleep in `next`.
-    sleeping: usize,
-    spare: Vec<Buffers>,
 }
 
 impl std::fmt::Debug for Core {
@@ -48,18 +39,11 @@ impl Core {
     pub(crate) fn new(driver: &Queues, bell: Arc<Bell>, life: Arc<Life>) -> Self {
         let ring = Arc::clone(driver.region());
         let queue = |at| DeviceQueue::new(Arc::clone(&ring), at, driver.features().event_idx);
-        let plan = driver.plan();
+        let plan = *driver.plan();
         Core {
-            state: Mutex::new(
-                Rank::LEAF,
-                State {
-                    queues: [queue(plan.hiprio), queue(plan.request)],
-                    sleeping: 0,
-                    spare: Vec::new(),
-                },
-            ),
+            work: Work::new(queue(plan.hiprio), queue(plan.request)),
+            plan,
             arena: Arc::clone(driver.arena()),
-            work: Condvar::new(),
             poll_ns: AtomicU64::new(0),
             clock: Clock::monotonic(),
             driver: bell,
@@ -74,17 +58,18 @@ impl Core {
 
     /// Called by the driver when a queue asks for it.
     pub(crate) fn kick(&self) {
-        let _state = self.state.lock();
-        self.work.notify_one();
+        self.work.kick();
+    }
+
+    /// Calls the driver.
+    pub(crate) fn call(&self) {
+        self.driver.ring();
     }
 
     /// Ends the connection and everybody's sleep.
     pub(crate) fn end(&self, reason: Death) {
         if self.life.end(reason) {
-            {
-                let _state = self.state.lock();
-                self.work.notify_all();
-            }
+            self.work.wake_all();
             self.driver.ring();
         }
     }
@@ -93,26 +78,14 @@ impl Core {
         if let Some(request) = self.poll() {
             return Some(request);
         }
-        let mut state = self.state.lock();
-        loop {
-            if self.life.ended() {
-                return None;
-            }
-            match self.pop(&mut state) {
-                Ok(Some(request)) => return Some(request),
-                Ok(None) => {}
-                Err(fault) => {
-                    drop(state);
-                    self.end(Death::Peer(fault.to_string()));
-                    return None;
-                }
-            }
-            if state.arm() {
-                state.sleeping += 1;
-                state = self.work.wait(state);
-                state.sleeping -= 1;
-            }
+        self.read(self.work.next(|| self.life.ended()))
+    }
+
+    pub(crate) fn try_next(self: &Arc<Self>) -> Option<DeviceRequest> {
+        if self.life.ended() {
+            return None;
         }
+        self.read(self.work.try_next())
     }
 
     /// Looks for a request for as long as was asked for.
@@ -135,37 +108,28 @@ impl Core {
         None
     }
 
-    pub(crate) fn try_next(self: &Arc<Self>) -> Option<DeviceRequest> {
-        if self.life.ended() {
-            return None;
-        }
-        let popped = self.pop(&mut self.state.lock());
-        popped.unwrap_or_else(|fault| {
+    /// Reads the chain that was found. A broken one ends the connection.
+    fn read(self: &Arc<Self>, found: Result<Option<Head>, DriverFault>) -> Option<DeviceRequest> {
+        let read = found.and_then(|head| {
+            let Some((id, first)) = head else {
+                return Ok(None);
+            };
+            let ring = match id {
+                DeviceQueueId::Hiprio => self.plan.hiprio,
+                DeviceQueueId::Request => self.plan.request,
+            };
+            let locate = |addr, len| self.locate(addr, len);
+            let buffers = follow(&*self.ring, ring, first, locate)?;
+            Ok(Some(DeviceRequest::new(
+                Arc::clone(self),
+                (id, first),
+                buffers,
+            )))
+        });
+        read.unwrap_or_else(|fault| {
             self.end(Death::Peer(fault.to_string()));
             None
         })
-    }
-
-    fn pop(self: &Arc<Self>, state: &mut State) -> Result<Option<DeviceRequest>, DriverFault> {
-        for id in [DeviceQueueId::Hiprio, DeviceQueueId::Request] {
-            let queue = &mut state.queues[id as usize];
-            let Some(head) = queue.pop()? else { continue };
-            let ring = queue.ring();
-            let mut buffers = state.spare.pop().unwrap_or_default();
-            let locate = |addr, len| self.locate(addr, len);
-            follow(&*self.ring, ring, head, locate, &mut buffers)?;
-            // Whoever sleeps asked to be told about the chain that was just taken.
-            if state.sleeping > 0 && !state.arm() {
-                self.work.notify_one();
-            }
-            return Ok(Some(DeviceRequest::new(
-                Arc::clone(self),
-                id,
-                head,
-                buffers,
-            )));
-        }
-        Ok(None)
     }
 
     fn locate(&self, addr: u64, len: u32) -> Option<Buffer> {
@@ -191,32 +155,11 @@ impl Core {
         region.bytes(buffer.offset, buffer.len as usize)
     }
 
-    /// Returns a chain, or drops it unreturned (`written` = `None`), and keeps its list.
-    pub(crate) fn give_back(
-        &self,
-        id: DeviceQueueId,
-        head: u16,
-        written: Option<u32>,
-        buffers: Buffers,
-    ) {
-        let call = {
-            let mut state = self.state.lock();
-            if state.spare.len() < SPARE {
-                state.spare.push(buffers);
-            }
-            let queue = &mut state.queues[id as usize];
-            written.is_some_and(|len| {
-                queue.push(head, len);
-                queue.take_call()
-            })
-        };
-        if call {
-            self.driver.ring();
+    /// Returns a chain with `len` bytes written.
+    pub(crate) fn give_back(&self, head: Head, len: u32) {
+        if self.work.give_back(head, len) {
+            self.call();
         }
-    }
-
-    pub(crate) fn call(&self) {
-        self.driver.ring();
     }
 
     /// Access to one queue for [`RawDevice`](super::RawDevice).
@@ -225,16 +168,6 @@ impl Core {
         id: DeviceQueueId,
         f: impl FnOnce(&mut DeviceQueue<Region>) -> T,
     ) -> T {
-        let mut state: MutexGuard<'_, State> = self.state.lock();
-        f(&mut state.queues[id as usize])
-    }
-}
-
-impl State {
-    /// Asks for a kick at the next chain of either queue; returns whether there is none yet.
-    fn arm(&mut self) -> bool {
-        let [hiprio, request] = &mut self.queues;
-        // Not short-circuited: both have to be armed.
-        hiprio.arm() & request.arm()
+        self.work.with_queue(id, f)
     }
 }

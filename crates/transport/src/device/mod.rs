@@ -9,6 +9,7 @@ mod core;
 mod queue;
 mod raw;
 mod request;
+mod work;
 
 pub(crate) use self::core::Core;
 pub use raw::{DeviceQueueId, RawDevice};

@@ -3,6 +3,7 @@
 use super::chain::{Buffer, Buffers};
 use super::core::Core;
 use super::raw::DeviceQueueId;
+use super::work::Head;
 use fusewire_mem::SharedBytes;
 use fusewire_sync::Arc;
 
@@ -10,8 +11,7 @@ use fusewire_sync::Arc;
 #[derive(Debug)]
 pub struct DeviceRequest {
     core: Arc<Core>,
-    queue: DeviceQueueId,
-    head: u16,
+    head: Head,
     buffers: Buffers,
     fate: Fate,
 }
@@ -24,10 +24,9 @@ enum Fate {
 }
 
 impl DeviceRequest {
-    pub(super) fn new(core: Arc<Core>, queue: DeviceQueueId, head: u16, buffers: Buffers) -> Self {
+    pub(super) fn new(core: Arc<Core>, head: Head, buffers: Buffers) -> Self {
         DeviceRequest {
             core,
-            queue,
             head,
             buffers,
             fate: Fate::Return(0),
@@ -37,13 +36,13 @@ impl DeviceRequest {
     /// Whether it cannot be answered: it came by the hiprio queue, or nothing of it is writable.
     #[must_use]
     pub fn is_oneway(&self) -> bool {
-        self.queue == DeviceQueueId::Hiprio || self.buffers.writable_bytes == 0
+        self.head.0 == DeviceQueueId::Hiprio || self.buffers.writable_bytes == 0
     }
 
     /// Its id in the used ring: the chain's first descriptor.
     #[must_use]
     pub fn id(&self) -> u32 {
-        u32::from(self.head)
+        u32::from(self.head.1)
     }
 
     /// Bytes of the request.
@@ -135,11 +134,8 @@ impl DeviceRequest {
 
 impl Drop for DeviceRequest {
     fn drop(&mut self) {
-        let written = match self.fate {
-            Fate::Return(written) => Some(written),
-            Fate::Abandon => None,
-        };
-        let buffers = std::mem::take(&mut self.buffers);
-        self.core.give_back(self.queue, self.head, written, buffers);
+        if let Fate::Return(written) = self.fate {
+            self.core.give_back(self.head, written);
+        }
     }
 }
