@@ -20,8 +20,8 @@ impl State {
         }
     }
 
-    /// Hands the entries after `offset` to `push`, until it has no room (`false`). A directory that
-    /// was removed is empty. EINVAL when not even one has room.
+    /// Hands the entries after `offset` to `push`, until it has no room (`false`). ENOENT when the
+    /// directory was removed; EINVAL when not even one has room.
     fn list(&self, fh: u64, offset: u64, mut push: impl FnMut(&Entry<'_>) -> bool) -> Result<()> {
         let ino = match self.handle(fh)? {
             handle if handle.access == Access::Dir => handle.ino,
@@ -30,7 +30,7 @@ impl State {
         let inode = self.inode(ino);
         let dir = inode.dir()?;
         if inode.nlink == 0 {
-            return Ok(());
+            return Err(Errno::NOENT);
         }
         let dots = [(DOT, &b"."[..], ino), (DOT_DOT, &b".."[..], dir.parent)];
         let dots = dots.into_iter().filter(|(cookie, ..)| *cookie > offset);

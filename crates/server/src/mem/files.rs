@@ -211,10 +211,11 @@ impl Memory {
         let mode = FallocateFlags::from_bits_retain(arg.mode);
         let mut guard = self.state.write();
         let state = &mut *guard;
-        let (handle, _) = state.file(arg.fh, true)?;
+        state.handle(arg.fh)?;
         if arg.length == 0 || arg.offset > SIZE_MAX || arg.length > SIZE_MAX {
             return Err(Errno::INVAL);
         }
+        let (handle, _) = state.file(arg.fh, true)?;
         let keep_size = mode.contains(FallocateFlags::KEEP_SIZE);
         let kind = mode - FallocateFlags::KEEP_SIZE;
         let range = arg.offset..end_of(arg.offset, arg.length)?;

@@ -13,10 +13,14 @@ use rustix::fs::RenameFlags;
 const LINK_MAX: u32 = 65_000;
 
 impl State {
-    /// What `name` in `dir` stands for.
+    /// What `name` in `dir` stands for. A directory that was removed has nothing in it.
     fn find(&self, dir: u64, name: Name<'_>) -> Result<Option<u64>> {
         self.check_known(dir)?;
-        let found = self.inode(dir).dir()?;
+        let inode = self.inode(dir);
+        let found = inode.dir()?;
+        if inode.nlink == 0 {
+            return Ok(None);
+        }
         if name.as_bytes().len() > NAME_MAX {
             return Err(Errno::NAMETOOLONG);
         }
