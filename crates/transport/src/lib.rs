@@ -12,6 +12,8 @@ mod bell;
 mod device;
 mod inproc;
 mod life;
+#[cfg(all(test, fusewire_sync = "loom"))]
+mod loom_ring;
 pub mod middleware;
 mod ring;
 mod types;

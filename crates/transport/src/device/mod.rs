@@ -12,6 +12,8 @@ mod request;
 mod work;
 
 pub(crate) use self::core::Core;
+#[cfg(all(test, fusewire_sync = "loom"))]
+pub(crate) use self::{queue::DeviceQueue, work::Work};
 pub use raw::{DeviceQueueId, RawDevice};
 pub use request::DeviceRequest;
 
