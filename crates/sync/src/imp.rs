@@ -13,7 +13,7 @@ mod backend {
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic;
     pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub use loom::thread;
+    pub use loom::{thread, thread_local};
 }
 
 #[cfg(fusewire_sync = "shuttle")]
@@ -23,7 +23,7 @@ mod backend {
     pub use shuttle::sync::{
         Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
     };
-    pub use shuttle::thread;
+    pub use shuttle::{thread, thread_local};
 }
 
 pub use backend::*;

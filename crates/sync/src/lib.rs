@@ -17,6 +17,7 @@ mod errseq;
 mod gauge;
 mod imp;
 mod lock;
+mod park;
 mod rank;
 pub mod thread;
 pub mod time;

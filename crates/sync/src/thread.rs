@@ -4,7 +4,8 @@ use crate::imp;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use crate::imp::thread::{Thread, current, park, yield_now};
+pub use crate::imp::thread::yield_now;
+pub use crate::park::{Thread, current, park};
 
 /// A running thread; join it to be sure that it is gone.
 #[derive(Debug)]
@@ -17,12 +18,6 @@ impl<T> JoinHandle<T> {
     /// The panic payload, when the thread panicked.
     pub fn join(self) -> std::thread::Result<T> {
         self.0.join()
-    }
-
-    /// The thread's handle, to unpark it.
-    #[must_use]
-    pub fn thread(&self) -> &Thread {
-        self.0.thread()
     }
 }
 

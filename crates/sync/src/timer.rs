@@ -6,7 +6,7 @@ use crate::thread::JoinHandle;
 use crate::time::Clock;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// What happens at a deadline. Runs on the timer's thread, with no timer lock held: it must be short
 /// and must not wait.
@@ -31,6 +31,8 @@ struct Shared {
     clock: Clock,
     state: Mutex<State>,
     wake: alarm::Alarm,
+    /// The timer's thread.
+    runner: OnceLock<std::thread::ThreadId>,
 }
 
 #[derive(Default)]
@@ -60,6 +62,7 @@ impl Timer {
                 clock,
                 state: Mutex::new(Rank::TIMER, State::default()),
                 wake: alarm::Alarm::default(),
+                runner: OnceLock::new(),
             }),
             thread: None,
         }
@@ -92,7 +95,7 @@ impl Drop for Timer {
         self.shared.wake.ring();
         if let Some(thread) = self.thread.take() {
             // The last owner of a timer may be a task that the timer itself is firing.
-            if thread.thread().id() != crate::thread::current().id() {
+            if self.shared.runner.get() != Some(&std::thread::current().id()) {
                 let _ = thread.join();
             }
         }
@@ -117,6 +120,7 @@ impl Shared {
     }
 
     fn run(&self) {
+        let _ = self.runner.set(std::thread::current().id());
         loop {
             self.run_due();
             let next_ns = {

@@ -62,19 +62,19 @@ impl Engine {
                 State::Queued if slot.detached => {
                     slot.state = State::Abandoned;
                     drop(slot);
-                    self.orphan_ended();
+                    self.reaper.detached_ended();
                 }
                 State::Queued => slot.finish(Err(Errno::CONNABORTED), PeerUse::Over),
                 State::Sent => slot.finish(Err(Errno::CONNABORTED), peer),
                 State::Orphan if peer == PeerUse::Possible => {
                     slot.state = State::Abandoned;
                     drop(slot);
-                    self.orphan_ended();
+                    self.reaper.detached_ended();
                 }
                 State::Orphan | State::Late(_) => {
                     let held = slot.clear();
                     drop(slot);
-                    self.orphan_ended();
+                    self.reaper.detached_ended();
                     self.slots.give_back(tag);
                     drop(held);
                 }
@@ -82,13 +82,13 @@ impl Engine {
             }
         }
         self.transport.wake();
-        self.reaper.wake_completion();
+        self.wake_completion();
     }
 
     /// Has the completion thread end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.transport.wake();
-        self.reaper.wake_completion();
+        self.wake_completion();
     }
 }

@@ -57,11 +57,10 @@ impl Engine {
                 slot.finish(Err(Errno::TIMEDOUT), PeerUse::Over);
                 continue;
             }
-            // Counted before its owner can see it, so that the token is never left with nobody.
-            slot.state = State::Orphan;
+            self.make_orphan(&mut slot, State::Orphan);
             let waiter = slot.waiter.take();
             drop(slot);
-            self.orphaned();
+            self.reaper.appoint();
             if let Some(waiter) = waiter {
                 waiter.unpark();
             }
@@ -79,7 +78,7 @@ impl Engine {
     /// A peer that leaves this much unanswered will not recover, and takes slots and frames with
     /// it.
     fn limit_orphans(&self) {
-        let orphans = self.orphans.load(Ordering::Acquire);
+        let orphans = self.reaper.detached();
         if orphans > self.slots.len() / 4 {
             self.abort(Ended::Unresponsive { orphans });
         }

@@ -25,6 +25,8 @@ impl Engine {
             self.undo_late();
             if !self.reaper.completion_holds() {
                 thread::park();
+            } else if !self.late.lock().is_empty() {
+                // Queued by whoever had the token before us, after we looked.
             } else if self.ended.get().is_some() || self.reaper.detached() == 0 {
                 self.reaper.completion_leaves();
             } else if !self.reap() {
@@ -37,7 +39,14 @@ impl Engine {
     pub(super) fn queue_late(&self, tag: u32) {
         self.counters.late_replies.count();
         self.late.lock().push(tag);
-        self.reaper.wake_completion();
+        self.wake_completion();
+    }
+
+    /// Wakes the completion thread, wherever it sleeps.
+    pub(super) fn wake_completion(&self) {
+        if self.reaper.wake_completion() {
+            self.transport.wake();
+        }
     }
 
     fn undo_late(&self) {
@@ -74,7 +83,7 @@ impl Engine {
                 Some(()) => self.submit(tag, unique),
                 None => {
                     self.slots.give_back(tag);
-                    self.orphan_ended();
+                    self.reaper.detached_ended();
                 }
             }
         }

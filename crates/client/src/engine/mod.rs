@@ -28,7 +28,7 @@ pub use stats::{EngineStats, OpcodeStats};
 
 use forget::ForgetQueue;
 use fusewire_mem::{Arena, ForkGuard};
-use fusewire_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use fusewire_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
 use fusewire_sync::{Arc, Mutex, OnceLock, Rank, Weak};
@@ -66,7 +66,6 @@ pub(crate) struct Engine {
     backlog_len: AtomicUsize,
     /// Slots whose answer came too late, for the completion thread.
     late: Mutex<Vec<u32>>,
-    orphans: AtomicU32,
     sequence: AtomicU64,
     /// When the timer next looks for expired requests; `u64::MAX` for never.
     next_scan_ns: AtomicU64,
@@ -147,7 +146,6 @@ impl Engine {
             backlog: Mutex::new(Rank::SUBMIT_QUEUE, VecDeque::with_capacity(slots as usize)),
             backlog_len: AtomicUsize::new(0),
             late: Mutex::new(Rank::LATE, Vec::with_capacity(slots as usize)),
-            orphans: AtomicU32::new(0),
             sequence: AtomicU64::new(1),
             next_scan_ns: AtomicU64::new(u64::MAX),
             ended: OnceLock::new(),
@@ -322,7 +320,7 @@ impl Engine {
             }
             Err(SubmitError::Dead) if slot.detached => {
                 slot.state = State::Abandoned;
-                self.orphan_ended();
+                self.reaper.detached_ended();
             }
             Err(SubmitError::Dead) => slot.finish(Err(Errno::CONNABORTED), PeerUse::Over),
             Err(SubmitError::Full) => {}
@@ -451,7 +449,7 @@ impl Engine {
             spin_hits: c.spin_hits.get(),
             sleeps: c.sleeps.get(),
             slots_busy: self.slots.busy() as u64,
-            orphans: u64::from(self.orphans.load(Ordering::Acquire)),
+            orphans: u64::from(self.reaper.detached()),
             forgets_queued: self.forgets.len() as u64,
         }
     }

@@ -112,10 +112,14 @@ impl Reaper {
         self.detached.load(Ordering::Acquire)
     }
 
-    /// A request in flight has lost its owner, or was started without one: somebody has to reap
-    /// for it.
-    pub(super) fn detach(&self) {
+    /// A request in flight loses its owner; [`Reaper::appoint`] follows. Counted first, while
+    /// nobody can see that it is detached, so that the number never falls below zero.
+    pub(super) fn count_detached(&self) {
         self.detached.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Somebody has to reap for a request that was detached.
+    pub(super) fn appoint(&self) {
         let mut state = self.state.lock();
         if state.holder == Holder::Nobody {
             self.hand_over(&mut state);
@@ -149,10 +153,13 @@ impl Reaper {
         }
     }
 
-    /// Wakes the completion thread for other work.
-    pub(super) fn wake_completion(&self) {
-        if let Some(completion) = &self.state.lock().completion {
+    /// Wakes the completion thread for other work. True if it has the token, and so may be blocked
+    /// in the transport instead.
+    pub(super) fn wake_completion(&self) -> bool {
+        let state = self.state.lock();
+        if let Some(completion) = &state.completion {
             completion.unpark();
         }
+        state.holder == Holder::Completion
     }
 }

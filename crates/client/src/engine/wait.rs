@@ -3,7 +3,6 @@
 use super::reaper::Role;
 use super::slot::{PeerUse, Reply, Slot, State};
 use super::{Engine, Payload};
-use fusewire_sync::atomic::Ordering;
 use fusewire_sync::thread;
 use rustix::io::Errno;
 
@@ -122,31 +121,24 @@ impl Engine {
                 drop(held);
             }
             State::Sent => {
-                slot.state = State::Orphan;
+                self.make_orphan(&mut slot, State::Orphan);
                 drop(slot);
-                self.orphaned();
+                self.reaper.appoint();
             }
             State::Done(_, PeerUse::Possible) => slot.state = State::Abandoned,
             State::Done(outcome, PeerUse::Over) => {
-                slot.state = State::Late(outcome);
+                self.make_orphan(&mut slot, State::Late(outcome));
                 drop(slot);
-                self.orphaned();
                 self.queue_late(tag);
             }
             State::Free | State::Orphan | State::Late(_) | State::Abandoned => {}
         }
     }
 
-    /// One more request has nobody who waits for it.
-    pub(super) fn orphaned(&self) {
-        self.orphans.fetch_add(1, Ordering::AcqRel);
-        self.reaper.detach();
-    }
-
-    /// One less.
-    pub(super) fn orphan_ended(&self) {
-        self.orphans.fetch_sub(1, Ordering::AcqRel);
-        self.reaper.detached_ended();
+    /// Nobody waits for the request any more. If it is in flight, a reaper is appointed next.
+    pub(super) fn make_orphan(&self, slot: &mut Slot, state: State) {
+        self.reaper.count_detached();
+        slot.state = state;
     }
 }
 

@@ -113,7 +113,7 @@ impl Drop for Node {
         self.core
             .rpc
             .engine()
-            .forget(self.nodeid, *self.nlookup.get_mut());
+            .forget(self.nodeid, self.nlookup.load(Ordering::Acquire));
         // A deep tree must not be dropped by recursion.
         let mut pending = self.children_mut().take();
         while let Some(node) = pending.pop() {
