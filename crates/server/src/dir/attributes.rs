@@ -178,7 +178,8 @@ impl Directory {
             match &file {
                 Some(file) => rustix::fs::ftruncate(file, arg.size)?,
                 None => {
-                    let file = self.reopen_node(node, FileKind::Regular, OFlags::WRONLY)?;
+                    let file =
+                        self.reopen_as(node, node.kind, FileKind::Regular, OFlags::WRONLY)?;
                     rustix::fs::ftruncate(file, arg.size)?;
                 }
             }
@@ -228,9 +229,9 @@ impl Directory {
         }))
     }
 
+    /// The client names the root.
     pub(super) fn syncfs(&self, node: &Node) -> Result<Reply> {
-        let kind = node.kind;
-        let file = self.reopen_node(node, kind, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let file = self.reopen_as(node, node.kind, FileKind::Directory, OFlags::RDONLY)?;
         rustix::fs::syncfs(file)?;
         Ok(Reply::Done)
     }

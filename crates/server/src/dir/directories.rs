@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 impl Directory {
     pub(super) fn opendir(&self, node: &Node) -> Result<Reply> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let fd = self.reopen_node(node, FileKind::Directory, flags)?;
+        let fd = self.reopen_as(node, node.kind, FileKind::Directory, flags)?;
         Ok(Reply::Open(OpenOut {
             fh: self.dirs.add(DirStream::new(fd)),
             open_flags: self.options.caching.dir_flags().bits(),

@@ -4,11 +4,10 @@ use super::{Directory, Node};
 use crate::fs::{Call, Errno, Reply, Result};
 use crate::io::{errno_of, transfer};
 use fusewire_wire::abi::{
-    CopyFileRangeIn, EntryOut, FallocateIn, FileKind, FlushIn, FsyncIn, LseekIn, OpenOut, ReadIn,
-    WriteIn,
+    CopyFileRangeIn, FallocateIn, FileKind, FlushIn, FsyncIn, LseekIn, OpenOut, ReadIn, WriteIn,
 };
 use fusewire_wire::{FsyncFlags, Name, OpenInFlags, WriteFlags};
-use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 
 /// Flags of open(2) that are the client's to choose. Creation goes by its own operation;
@@ -46,17 +45,23 @@ impl Directory {
         }
     }
 
-    /// Opens `node` with `flags`, which come from [`open_flags`].
-    fn open_node(&self, node: &Node, wanted: u32, flags: OFlags, how: u32) -> Result<OwnedFd> {
-        let file = match self.reopen_node(node, FileKind::Regular, flags) {
+    /// Opens what `held` holds, of kind `kind`, with `flags`, which come from [`open_flags`].
+    fn open_held(
+        &self,
+        (held, kind): (BorrowedFd<'_>, FileKind),
+        wanted: u32,
+        flags: OFlags,
+        how: u32,
+    ) -> Result<OwnedFd> {
+        let open = |flags| self.reopen_as(held, kind, FileKind::Regular, flags);
+        let file = match open(flags) {
             // May be written but not read: whole blocks can still be written, and a partial one
             // fails in the client with this very error.
             Err(Errno::ACCESS)
                 if flags & OFlags::ACCMODE == OFlags::RDWR
                     && OFlags::from_bits_retain(wanted) & OFlags::ACCMODE == OFlags::WRONLY =>
             {
-                let flags = (flags - OFlags::RDWR) | OFlags::WRONLY;
-                self.reopen_node(node, FileKind::Regular, flags)?
+                open((flags - OFlags::RDWR) | OFlags::WRONLY)?
             }
             result => result?,
         };
@@ -74,7 +79,12 @@ impl Directory {
         wanted: u32,
         how: u32,
     ) -> Result<Reply> {
-        let file = self.open_node(node, wanted, open_flags(call, wanted)?, how)?;
+        let file = self.open_held(
+            (node.as_fd(), node.kind),
+            wanted,
+            open_flags(call, wanted)?,
+            how,
+        )?;
         Ok(Reply::Open(self.opened(file)))
     }
 
@@ -102,12 +112,11 @@ impl Directory {
                 (self.enter(self.reopen(&file, OFlags::PATH)?)?, file)
             }
             Err(Errno::EXIST) if !exclusive => {
-                let entry = self.enter(self.resolve(dir, name.as_bytes())?)?;
-                let opened = self
-                    .nodes
-                    .get(entry.nodeid)
-                    .and_then(|node| self.open_node(&node, wanted, flags, how));
-                (entry, self.or_forget(&entry, opened)?)
+                let held = self.resolve(dir, name.as_bytes())?;
+                let (_, _, kind) = super::stat(&held)?;
+                let file = self.open_held((held.as_fd(), kind), wanted, flags, how)?;
+                // After it was opened: that may have truncated it.
+                (self.enter(held)?, file)
             }
             Err(errno) => return Err(errno),
         };
@@ -133,14 +142,6 @@ impl Directory {
         self.undo_umask(dir, &file, mode)?;
         let entry = self.enter(self.reopen(&file, OFlags::PATH)?)?;
         Ok(Reply::Created(entry, self.opened(file)))
-    }
-
-    /// Takes the lookup of `entry` back when the rest of the operation failed.
-    fn or_forget<T>(&self, entry: &EntryOut, result: Result<T>) -> Result<T> {
-        if result.is_err() {
-            self.nodes.forget(entry.nodeid, 1);
-        }
-        result
     }
 
     pub(super) fn read(&self, call: &Call<'_>, arg: &ReadIn) -> Result<Reply> {

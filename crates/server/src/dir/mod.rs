@@ -138,10 +138,17 @@ impl Directory {
         )
     }
 
-    /// Opens a node, which must be of `kind`: opening a pipe or a device could block or do things.
-    fn reopen_node(&self, node: &Node, kind: FileKind, flags: OFlags) -> Result<OwnedFd> {
-        match (node.kind, kind) {
-            (have, want) if have == want => self.reopen(node, flags),
+    /// Opens what `held` holds, which is of kind `have` and must be of kind `want`: opening a pipe
+    /// or a device could block or do things.
+    fn reopen_as(
+        &self,
+        held: impl AsFd,
+        have: FileKind,
+        want: FileKind,
+        flags: OFlags,
+    ) -> Result<OwnedFd> {
+        match (have, want) {
+            (have, want) if have == want => self.reopen(held, flags),
             (FileKind::Directory, _) => Err(Errno::ISDIR),
             (_, FileKind::Directory) => Err(Errno::NOTDIR),
             (FileKind::Symlink, _) => Err(Errno::LOOP),
