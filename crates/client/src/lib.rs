@@ -4,6 +4,8 @@
 //! daemon over a [`transport`], needs no mount, no root and no kernel module, and offers what
 //! `std::fs` does, on the tree that the daemon serves.
 
+#![forbid(unsafe_code)]
+
 mod client;
 mod core;
 mod dir;
@@ -29,3 +31,8 @@ pub use fusewire_wire::init::Negotiated;
 
 /// Ways to reach a daemon.
 pub use fusewire_transport as transport;
+
+/// Runs the library examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;
