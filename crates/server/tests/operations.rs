@@ -213,6 +213,30 @@ fn a_removed_directory_takes_nothing_in() {
 }
 
 #[test]
+fn regression_rename_into_a_removed_directory_below() {
+    over_each(|raw| {
+        let above = raw.mkdir(ROOT_ID, b"above", 0o755).unwrap().nodeid;
+        let removed = raw.mkdir(above, b"removed", 0o755).unwrap().nodeid;
+        raw.rmdir(above, b"removed").unwrap();
+        // Nothing is there any more, and that counts before the loop it would make.
+        let renamed = raw.rename((ROOT_ID, b"above"), (removed, b"x"), 0);
+        assert_eq!(renamed.unwrap_err().errno(), ENOENT);
+    });
+}
+
+#[test]
+fn regression_create_tells_the_size_after_its_truncation() {
+    over_each(|raw| {
+        let (_, open) = raw.create(ROOT_ID, b"f", RDWR, 0o644).unwrap();
+        raw.write(open.fh, 0, b"some").unwrap();
+        let (entry, again) = raw.create(ROOT_ID, b"f", RDWR | TRUNC, 0o644).unwrap();
+        assert_eq!(entry.attr.size, 0);
+        raw.release(open.fh).unwrap();
+        raw.release(again.fh).unwrap();
+    });
+}
+
+#[test]
 fn symbolic_links_are_told_not_followed() {
     over_each(|raw| {
         let long = vec![b'x'; 4000];

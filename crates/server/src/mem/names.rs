@@ -257,7 +257,7 @@ impl Memory {
         let new = state.find(new_dir, new_name)?;
         match new {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
-            None if exchange => return Err(Errno::NOENT),
+            None if exchange || state.inode(new_dir).nlink == 0 => return Err(Errno::NOENT),
             _ => {}
         }
         if state.is_dir(old) && state.is_ancestor(old, new_dir) {
@@ -277,7 +277,6 @@ impl Memory {
             return Ok(Reply::Done);
         }
         match new {
-            None if state.inode(new_dir).nlink == 0 => return Err(Errno::NOENT),
             Some(new) if !exchange => match (state.is_dir(old), state.is_dir(new)) {
                 (true, false) => return Err(Errno::NOTDIR),
                 (false, true) => return Err(Errno::ISDIR),
