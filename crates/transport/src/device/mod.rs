@@ -12,6 +12,11 @@ mod request;
 mod work;
 
 pub(crate) use self::core::Core;
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+pub(crate) use self::{
+    chain::{Buffer, Buffers, RegionId, follow},
+    queue::DeviceQueue,
+};
 #[cfg(all(test, fusewire_sync = "loom"))]
 pub(crate) use self::{queue::DeviceQueue, work::Work};
 pub use raw::{DeviceQueueId, RawDevice};

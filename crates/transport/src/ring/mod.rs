@@ -12,6 +12,8 @@ pub(crate) mod memory;
 pub(crate) mod parts;
 pub(crate) mod queues;
 pub(crate) mod shadow;
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+mod tests;
 
 pub use layout::{MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES};
 
@@ -22,7 +24,7 @@ pub(crate) fn passed(event: u16, new: u16, old: u16) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+mod event_tests {
     use super::passed;
 
     #[test]
