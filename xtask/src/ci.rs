@@ -4,21 +4,23 @@ use std::time::{Duration, Instant};
 
 use crate::models::Model;
 use crate::peers::Need;
-use crate::process::{Result, Totals};
+use crate::process::{Result, Totals, run};
 use crate::test::Size;
+use crate::workspace::cargo;
 use crate::{deny, docs, fuzz, lint, models, peers, test, tidy};
 
 /// A check that counts tests says how many.
 type Check = fn() -> Result<Option<Totals>>;
 
 /// The quick ones first.
-const STEPS: [(&str, Check); 10] = [
+const STEPS: [(&str, Check); 11] = [
     ("fmt", || lint::fmt().map(|()| None)),
     ("tidy", || tidy::check().map(|()| None)),
     ("peers", || peers::install().map(|()| None)),
     ("clippy", || lint::clippy().map(|()| None)),
     ("docs", || docs::build().map(|()| None)),
     ("deny", || deny::check().map(|()| None)),
+    ("run", || first_command().map(|()| None)),
     ("loom", || models::check(Model::Loom).map(Some)),
     ("shuttle", || models::check(Model::Shuttle).map(Some)),
     ("fuzz", || {
@@ -26,6 +28,11 @@ const STEPS: [(&str, Check); 10] = [
     }),
     ("test", || test::all(&[], Need::All, Size::Short).map(Some)),
 ];
+
+/// What the README tells a newcomer to type first.
+fn first_command() -> Result {
+    run(cargo("run").args(["--release", "--", "ls", "-l", "-s", "dir:.", "/"]))
+}
 
 struct Outcome {
     name: &'static str,
