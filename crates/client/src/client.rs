@@ -166,6 +166,8 @@ fn connection_error(
         Some(ended) if matches!(errno, Errno::NOTCONN | Errno::CONNABORTED) => {
             error.with_detail(ended)
         }
+        // The transport noticed a moment before the engine was told why.
+        None if errno == Errno::CONNABORTED => error.with_detail("the daemon is gone"),
         _ if engine.is_forked_child() => {
             error.with_detail("a client cannot be used in a forked child; connect anew there")
         }

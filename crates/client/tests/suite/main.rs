@@ -1,0 +1,97 @@
+//! One suite over all peers: every case of `cases` on every peer of `peers`, each a test of its
+//! own called `peer::case`.
+//!
+//! Cases run one at a time unless `--test-threads` says otherwise: only then can each of them
+//! be held to leave no thread behind.
+
+mod cases;
+mod check;
+mod differ;
+mod ops;
+mod peers;
+mod session;
+mod subject;
+mod twin;
+
+use cases::Case;
+use fusewire::Client;
+use libtest_mimic::{Arguments, Trial};
+use peers::{Missing, Peer};
+use session::Session;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A case that takes longer is stuck. Generous: the machine may be busy with other things.
+const LIMIT: Duration = Duration::from_secs(240);
+
+fn main() -> std::process::ExitCode {
+    let mut arguments = Arguments::from_args();
+    let serial = *arguments.test_threads.get_or_insert(1) == 1;
+    let mut trials = Vec::new();
+    for peer in peers::all() {
+        match peer {
+            Ok(peer) => trials.extend(cases::all().map(|case| trial(&peer, case, serial))),
+            Err(missing) => trials.push(untested(&missing)),
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let left = fusewire_sync::thread::live();
+    if left > 0 && !conclusion.has_failed() {
+        eprintln!("{left} threads of fusewire are left");
+        return std::process::ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+fn trial(peer: &Peer, case: &'static Case, serial: bool) -> Trial {
+    let name = format!("{}::{}", peer.name, case.name);
+    if let Err(reason) = (case.applies)(peer) {
+        let name = format!("{name} ({reason})");
+        return Trial::test(name, move || Err(reason.into())).with_ignored_flag(true);
+    }
+    let peer = peer.clone();
+    Trial::test(name.clone(), move || {
+        watched(&name, || run(&peer, case, serial));
+        Ok(())
+    })
+}
+
+fn run(peer: &Peer, case: &Case, serial: bool) {
+    let before = fusewire_sync::thread::live();
+    let host = tempfile::tempdir().unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(host.path(), permissions).unwrap();
+    let session = Session::start(peer, &host, Client::builder());
+    (case.run)(&session);
+    session.finish();
+    if serial {
+        assert_eq!(fusewire_sync::thread::live(), before, "threads are left");
+    }
+}
+
+/// Ends the whole run when `body` does not end: a hang has to have a name.
+fn watched(name: &str, body: impl FnOnce()) {
+    let (done, watch) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("\n{name} has not ended within {LIMIT:?}");
+                std::process::abort();
+            }
+        });
+        // Dropped, by a panic too, when the body has ended.
+        let _done = done;
+        body();
+    });
+}
+
+/// A missing peer is a failure where all are required, and is not passed over in silence.
+fn untested(missing: &Missing) -> Trial {
+    let Missing { name, reason } = missing.clone();
+    let required = std::env::var_os("FUSEWIRE_REQUIRE_PEERS").is_some_and(|value| value == "1");
+    eprintln!("\n*** PEER {name} IS MISSING, NOT TESTED: {reason}\n");
+    Trial::test(format!("{name}::every_case ({reason})"), move || {
+        Err(format!("the peer is missing: {reason}").into())
+    })
+    .with_ignored_flag(!required)
+}

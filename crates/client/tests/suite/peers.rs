@@ -1,0 +1,161 @@
+//! Who is on the other side: the embedded servers in all their ways, and real daemons.
+
+use fusewire_server::CacheMode;
+use fusewire_transport::vhost_user::{Cache, Flavour};
+use std::path::{Path, PathBuf};
+
+/// A peer of the suite; each case meets each of them.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub name: String,
+    pub kind: Kind,
+    /// What the client may keep, and how long.
+    pub cache: CacheMode,
+    /// Whether the peer would grant WRITEBACK_CACHE.
+    pub writeback: bool,
+    /// Threads that answer.
+    pub threads: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The embedded server of a directory, with READDIRPLUS or without.
+    Dir { readdirplus: bool },
+    /// The embedded server of memory.
+    Mem,
+    /// A program that serves a directory.
+    Virtiofsd { program: PathBuf, flavour: Flavour },
+}
+
+impl Peer {
+    /// Whether it serves a directory that tests can look into.
+    pub fn has_host(&self) -> bool {
+        !matches!(self.kind, Kind::Mem)
+    }
+
+    /// Whether it runs in this process.
+    pub fn is_embedded(&self) -> bool {
+        !matches!(self.kind, Kind::Virtiofsd { .. })
+    }
+}
+
+/// A peer that cannot be had here.
+#[derive(Clone, Debug)]
+pub struct Missing {
+    pub name: String,
+    pub reason: String,
+}
+
+const CACHES: [(CacheMode, &str); 3] = [
+    (CacheMode::Never, "never"),
+    (CacheMode::Auto, "auto"),
+    (CacheMode::Always, "always"),
+];
+
+/// Every peer of the suite, or why not.
+pub fn all() -> Vec<Result<Peer, Missing>> {
+    let mut peers: Vec<_> = embedded().into_iter().map(Ok).collect();
+    peers.extend(daemons("virtiofsd", Flavour::Rust));
+    peers.extend(daemons("virtiofsd-c", Flavour::C));
+    peers
+}
+
+fn embedded() -> Vec<Peer> {
+    let mut peers = Vec::new();
+    for (cache, cache_name) in CACHES {
+        for readdirplus in [true, false] {
+            // Nothing to be cached, nothing to be read ahead.
+            if readdirplus && cache == CacheMode::Never {
+                continue;
+            }
+            for writeback in [false, true] {
+                for threads in [1, 2] {
+                    let plus = if readdirplus { "-plus" } else { "" };
+                    let wb = if writeback { "-wb" } else { "" };
+                    peers.push(Peer {
+                        name: format!("dir-{cache_name}{plus}{wb}-t{threads}"),
+                        kind: Kind::Dir { readdirplus },
+                        cache,
+                        writeback,
+                        threads,
+                    });
+                }
+            }
+        }
+        for (writeback, threads) in [(false, 1), (true, 2)] {
+            let wb = if writeback { "-wb" } else { "" };
+            peers.push(Peer {
+                name: format!("mem-{cache_name}{wb}-t{threads}"),
+                kind: Kind::Mem,
+                cache,
+                writeback,
+                threads,
+            });
+        }
+    }
+    peers
+}
+
+/// A program in all its ways.
+fn daemons(program: &str, flavour: Flavour) -> Vec<Result<Peer, Missing>> {
+    let found = find(program);
+    let mut peers = Vec::new();
+    for (cache, cache_name) in CACHES {
+        for writeback in [false, true] {
+            for threads in [0, 2] {
+                let wb = if writeback { "-wb" } else { "" };
+                let name = format!("{program}-{cache_name}{wb}-pool{threads}");
+                peers.push(match &found {
+                    Ok(path) => Ok(Peer {
+                        name,
+                        kind: Kind::Virtiofsd {
+                            program: path.clone(),
+                            flavour,
+                        },
+                        cache,
+                        writeback,
+                        threads,
+                    }),
+                    Err(reason) => Err(Missing {
+                        name,
+                        reason: reason.clone(),
+                    }),
+                });
+            }
+        }
+    }
+    peers
+}
+
+/// Where `cargo xtask peers` has put `program`.
+fn find(program: &str) -> Result<PathBuf, String> {
+    let directory = std::env::var_os("FUSEWIRE_PEERS_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
+        PathBuf::from,
+    );
+    let manifest = directory.join("peers.tsv");
+    let text = std::fs::read_to_string(&manifest)
+        .map_err(|error| format!("{}: {error}; run `cargo xtask peers`", manifest.display()))?;
+    let line = text
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .find(|fields| fields.first() == Some(&program));
+    match line.as_deref() {
+        Some([_, "-", _, reason]) => Err((*reason).to_owned()),
+        Some([_, path, ..]) if Path::new(path).is_file() => Ok(PathBuf::from(path)),
+        Some([_, path, ..]) => Err(format!("{path} is gone; run `cargo xtask peers`")),
+        _ => Err(format!(
+            "not in {}; run `cargo xtask peers`",
+            manifest.display()
+        )),
+    }
+}
+
+/// What virtiofsd calls it.
+pub fn daemon_cache(cache: CacheMode) -> Cache {
+    match cache {
+        CacheMode::Never => Cache::Never,
+        CacheMode::Auto => Cache::Auto,
+        CacheMode::Always => Cache::Always,
+    }
+}
