@@ -1,0 +1,213 @@
+//! The command line.
+
+use crate::source::Source;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Work with the files of a FUSE daemon or virtio-fs device, without a mount.
+#[derive(Debug, Parser)]
+#[command(name = "fusewire", version, max_term_width = 100)]
+#[command(after_help = "\
+Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
+130 and 143 after Ctrl-C and SIGTERM.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Common {
+    /// Where the files are: dir:PATH (a directory, served in process), mem: (memory, empty at
+    /// first; mem:?capacity=1M bounds it), vhost-user:SOCKET (a running daemon) or virtiofsd:PATH
+    /// (a virtiofsd started for a directory)
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "FUSEWIRE_SOURCE",
+        value_name = "SOURCE"
+    )]
+    #[arg(value_parser = OsStringValueParser::new().try_map(Source::parse))]
+    pub source: Option<Source>,
+
+    /// Write a line for each request to standard error
+    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub trace: Option<Format>,
+
+    /// Write what was sent and how long it took to standard error at the end
+    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub stats: Option<Format>,
+}
+
+/// What output is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// People.
+    Text,
+    /// Programs.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List files and directories
+    Ls(Ls),
+    /// Show the attributes of files
+    Stat(Stat),
+    /// Write the contents of files to standard output
+    Cat(Cat),
+    /// Copy files from the source to this host
+    Get(Get),
+    /// Copy files from this host to the source
+    Put(Put),
+    /// Remove files
+    Rm(Rm),
+    /// Make directories
+    Mkdir(Mkdir),
+    /// Show what was agreed on with the daemon, and its limits
+    Info(Info),
+}
+
+#[derive(Args, Debug)]
+pub struct Ls {
+    /// Show type, rights, links, owner, group, size and date
+    #[arg(short)]
+    pub long: bool,
+    /// Show names that begin with a dot, too
+    #[arg(short, long)]
+    pub all: bool,
+    /// List directories below, too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Paths in the source
+    #[arg(default_value = "/")]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Stat {
+    /// Follow symbolic links
+    #[arg(short = 'L', long)]
+    pub dereference: bool,
+    /// Paths in the source
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Cat {
+    /// Paths in the source
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Copying {
+    /// Copy directories with everything below, and symbolic links as links
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Make device nodes, pipes and sockets, and keep set-user-id and set-group-id bits
+    #[arg(long)]
+    pub special: bool,
+}
+
+/// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
+/// complete. Nothing is written outside of the target.
+#[derive(Args, Debug)]
+pub struct Get {
+    #[command(flatten)]
+    pub copying: Copying,
+    /// Paths in the source, and at last a file or directory of this host
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
+/// complete.
+#[derive(Args, Debug)]
+pub struct Put {
+    #[command(flatten)]
+    pub copying: Copying,
+    /// Files of this host, and at last a path in the source
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Rm {
+    /// Remove directories with everything below
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Say nothing of files that are not there
+    #[arg(short, long)]
+    pub force: bool,
+    /// Paths in the source
+    #[arg(required_unless_present = "force")]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Mkdir {
+    /// Make the directories above, too, and take what exists
+    #[arg(short, long)]
+    pub parents: bool,
+    /// Paths in the source
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Info {
+    /// Write one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Command {
+    /// As it is spelled.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Ls(_) => "ls",
+            Command::Stat(_) => "stat",
+            Command::Cat(_) => "cat",
+            Command::Get(_) => "get",
+            Command::Put(_) => "put",
+            Command::Rm(_) => "rm",
+            Command::Mkdir(_) => "mkdir",
+            Command::Info(_) => "info",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_go_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn common_options_may_stand_behind_the_command() {
+        let cli = Cli::parse_from(["fusewire", "ls", "-la", "-s", "mem:", "--trace=json", "x"]);
+        assert_eq!(cli.common.trace, Some(Format::Json));
+        assert_eq!(
+            cli.common.source,
+            Some(Source::Mem {
+                capacity_bytes: None
+            })
+        );
+        let cli = Cli::parse_from(["fusewire", "--trace", "ls"]);
+        assert_eq!(cli.common.trace, Some(Format::Text));
+    }
+}

@@ -1,0 +1,113 @@
+//! Ctrl-C and the like.
+
+use fusewire::Client;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a command may take to wind down before its connection is cut.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What has been asked of this process by signals.
+///
+/// A command that leaves nothing behind is ended by the first signal, from the thread that waits
+/// for signals. One that has unfinished files around asks for [`Interrupt::wind_down`]: it finds
+/// the signal in [`Interrupt::signal`] and cleans up itself. It is not waited for without end: after
+/// a grace period, or at the second signal, the connection is aborted, which ends every call; a
+/// third signal ends the process.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    signal: AtomicI32,
+    wind_down: AtomicBool,
+    client: Mutex<Option<Client>>,
+}
+
+impl Interrupt {
+    /// Takes the signals over.
+    ///
+    /// # Errors
+    /// What the system says when it has no descriptors or threads left.
+    pub fn install() -> io::Result<Self> {
+        let interrupt = Interrupt(Arc::default());
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let state = Arc::clone(&interrupt.0);
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for (nth, signal) in signals.forever().enumerate() {
+                    state.take(nth, signal);
+                }
+            })?;
+        Ok(interrupt)
+    }
+
+    /// From now on the command cleans up itself.
+    pub fn wind_down(&self) {
+        self.0.wind_down.store(true, Ordering::Release);
+    }
+
+    /// The connection that calls may be waiting in.
+    pub fn watch(&self, client: &Client) {
+        *self.0.client() = Some(client.clone());
+    }
+
+    /// There is no connection any more.
+    pub fn unwatch(&self) {
+        *self.0.client() = None;
+    }
+
+    /// The first signal that came, if one did.
+    pub fn signal(&self) -> Option<i32> {
+        match self.0.signal.load(Ordering::Acquire) {
+            0 => None,
+            signal => Some(signal),
+        }
+    }
+}
+
+impl State {
+    fn client(&self) -> std::sync::MutexGuard<'_, Option<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(self: &Arc<Self>, nth: usize, signal: i32) {
+        let _ = self
+            .signal
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        let winds_down = self.wind_down.load(Ordering::Acquire);
+        match nth {
+            0 if winds_down => {
+                let state = Arc::clone(self);
+                let cut = move || {
+                    std::thread::sleep(GRACE);
+                    state.abort();
+                };
+                if std::thread::Builder::new().spawn(cut).is_err() {
+                    self.abort();
+                }
+            }
+            1 if winds_down => self.abort(),
+            _ => {
+                self.abort();
+                std::process::exit(exit_code(signal));
+            }
+        }
+    }
+
+    fn abort(&self) {
+        if let Some(client) = &*self.client() {
+            client.abort();
+        }
+    }
+}
+
+/// As a shell reports the death by a signal.
+pub fn exit_code(signal: i32) -> i32 {
+    128 + signal
+}

@@ -1,0 +1,7 @@
+//! How things are shown: pure functions from values to text.
+
+pub mod columns;
+pub mod mode;
+pub mod people;
+pub mod quote;
+pub mod time;
