@@ -1,9 +1,7 @@
 //! The two file systems against each other: any sequence of operations gives the same results,
 //! errors included, and the same tree at the end.
 
-mod common;
-
-use common::{Failure, Raw, directory, memory, small};
+use crate::common::{Failure, Raw, directory, memory, small};
 use fusewire_server::dir::DirOptions;
 use fusewire_server::{Usage, start};
 use fusewire_wire::SetattrValid;

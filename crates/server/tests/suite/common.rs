@@ -1,6 +1,5 @@
 //! A client just large enough to test servers with: it encodes, submits, reaps, and keeps count of
 //! the lookups it was given.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use fusewire_mem::{Frames, Segment};
 use fusewire_server::dir::{DirOptions, Directory};

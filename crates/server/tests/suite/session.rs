@@ -1,8 +1,6 @@
 //! INIT, options, limits, malformed requests, and the ends of a connection.
 
-mod common;
-
-use common::{Failure, Raw, directory, me, memory, name, over, small};
+use crate::common::{Failure, Raw, directory, me, memory, name, over, small};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory, TimeSource};
 use fusewire_server::{

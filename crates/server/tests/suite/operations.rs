@@ -1,8 +1,6 @@
 //! Every operation, over both file systems: results, errors, and that everything is given back.
 
-mod common;
-
-use common::{Raw, directory, memory, over, over_each};
+use crate::common::{Raw, directory, memory, over, over_each};
 use fusewire_server::dir::DirOptions;
 use fusewire_wire::abi::*;
 use fusewire_wire::{Request, SetattrValid, XattrName};
@@ -411,7 +409,7 @@ fn directories_are_read_at_stable_offsets() {
             raw.unlink(dir, victim).unwrap();
         }
         let rest = raw.readdir(dir, fh, end, 100_000).unwrap();
-        let still = |l: &common::Listed| !victims.contains(&&l.name);
+        let still = |l: &crate::common::Listed| !victims.contains(&&l.name);
         let expected = from_end.iter().filter(|l| still(l)).map(|l| &l.name);
         let got: Vec<_> = rest.iter().filter(|l| still(l)).map(|l| &l.name).collect();
         assert!(expected.zip(&got).all(|(a, b)| a == *b));

@@ -1,8 +1,6 @@
 //! The peer that misbehaves on purpose does exactly that.
 
-mod common;
-
-use common::{Failure, Raw, memory, name, small};
+use crate::common::{Failure, Raw, memory, name, small};
 use fusewire_server::mem::Memory;
 use fusewire_server::scripted::{Action, Gate, Rules, Script, ScriptedPeer, Seen, start};
 use fusewire_server::{Errno, Usage};
@@ -117,7 +115,11 @@ fn replies_are_wrong_in_the_way_that_was_asked_for() {
         .nth(Opcode::Getattr, 2, Action::CutTo(9))
         .nth(Opcode::Getattr, 3, Action::WrongLength(5000))
         .nth(Opcode::Getattr, 4, Action::UsedLength(60))
-        .nth(Opcode::Getattr, 5, Action::Raw(common::bytes_of(&stranger)))
+        .nth(
+            Opcode::Getattr,
+            5,
+            Action::Raw(crate::common::bytes_of(&stranger)),
+        )
         .nth(Opcode::Getattr, 6, Action::Body(vec![1; 3]));
     let (raw, peer) = peer(rules);
     for _ in 0..6 {

@@ -1,0 +1,8 @@
+//! The embedded servers, driven through their wire by a client of a few hundred lines.
+
+mod common;
+mod descriptors;
+mod model;
+mod operations;
+mod scripted;
+mod session;
