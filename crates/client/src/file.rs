@@ -7,7 +7,7 @@ use crate::io::Data;
 use crate::meta::{Metadata, PERMISSION_BITS, Times};
 use crate::node::Node;
 use crate::rpc::Opened;
-use crate::walk::{self, Found, Links};
+use crate::walk::{self, End, Found, Links};
 use fusewire_sync::atomic::{AtomicBool, Ordering};
 use fusewire_sync::{Arc, Mutex, Rank};
 use fusewire_wire::abi::{FileKind, SetattrIn};
@@ -84,7 +84,7 @@ impl OpenOptions {
         append: bool
     }
     option! {
-        /// Emptied, if it is there. Needs `write`.
+        /// Emptied, if it is there. Needs `write`, and does not go with `append`.
         truncate: bool
     }
     option! {
@@ -124,9 +124,14 @@ impl OpenOptions {
         } else {
             Links::Follow
         };
+        let end = if self.creates() {
+            End::MakeFile
+        } else {
+            End::Find
+        };
         let root = &client.shared.root;
         for _ in 0..OPEN_RACES {
-            let opened = match walk::find(root, path.as_os_str().as_bytes(), links)? {
+            let opened = match walk::find(root, path.as_os_str().as_bytes(), links, end)? {
                 Found::Node(_) if self.create_new => return Err(Errno::EXIST),
                 Found::Node(node) => self.open_node(client, &node, flags).map(|o| (node, o)),
                 Found::Missing { dir, name } if self.creates() => {
@@ -158,7 +163,10 @@ impl OpenOptions {
             (true, true) => OFlags::RDWR,
             (false, false) => return Err(Errno::INVAL),
         };
-        if self.creates() && !writes || self.truncate && !self.create_new && !self.write {
+        // As in std: what changes the file needs a way to write, and only a file that is made
+        // may be both emptied and appended to.
+        let changes = self.truncate || self.creates();
+        if changes && !writes || self.append && self.truncate && !self.create_new {
             return Err(Errno::INVAL);
         }
         let ours = OFlags::RWMODE | OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND;

@@ -30,7 +30,7 @@ pub(crate) enum Tail {
 pub(crate) struct Place {
     pub(crate) dir: Arc<Node>,
     pub(crate) tail: Tail,
-    /// The path ended in a slash: only a directory can be meant.
+    /// The path, or the last link on it, ended in a slash: only a directory can be meant.
     pub(crate) wants_dir: bool,
 }
 
@@ -43,6 +43,15 @@ pub(crate) enum Found {
         dir: Arc<Node>,
         name: Box<[u8]>,
     },
+}
+
+/// What an operation wants at the end of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Something that is there.
+    Find,
+    /// A file, to be made if nothing is there.
+    MakeFile,
 }
 
 /// Whether a symlink at the end of the path is followed.
@@ -58,7 +67,7 @@ pub(crate) enum Links {
 /// ENOENT, ENOTDIR, ELOOP (more than 40 symlinks), ENAMETOOLONG, EINVAL (NUL in a name), or what
 /// the peer says to LOOKUP and READLINK.
 pub(crate) fn resolve(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Arc<Node>, Errno> {
-    match find(root, path, links)? {
+    match find(root, path, links, End::Find)? {
         Found::Node(node) => Ok(node),
         Found::Missing { .. } => Err(Errno::NOENT),
     }
@@ -67,15 +76,22 @@ pub(crate) fn resolve(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Arc
 /// The node at `path`, or the place where it could be made.
 ///
 /// # Errors
-/// As [`resolve`], except that the last name may be missing.
-pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Found, Errno> {
+/// As [`resolve`], except that the last name may be missing; EISDIR where a file is to be made
+/// and there is a slash behind its name.
+pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links, end: End) -> Result<Found, Errno> {
     let mut walk = Walk::new(root, path)?;
-    let wants_dir = walk.wants_dir;
     loop {
-        let Place { dir, tail, .. } = walk.go_to_tail()?;
+        let Place {
+            dir,
+            tail,
+            wants_dir,
+        } = walk.go_to_tail()?;
         let Tail::Name(name) = tail else {
             return Ok(Found::Node(dir));
         };
+        if wants_dir && end == End::MakeFile {
+            return Err(Errno::ISDIR);
+        }
         let Some(node) = lookup(&dir, &name)? else {
             if wants_dir {
                 return Err(Errno::NOENT);
@@ -183,6 +199,8 @@ impl Walk {
         if target.starts_with(b"/") {
             self.nodes.truncate(1);
         }
+        // A slash at the end of the last link's target means what one at the end of the path does.
+        self.wants_dir |= self.pending.is_empty() && target.ends_with(b"/");
         self.push(&target);
         Ok(())
     }
