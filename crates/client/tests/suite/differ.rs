@@ -47,10 +47,10 @@ impl<'s> Pair<'s> {
             return Ok(found);
         }
         Err(format!(
-            "{op:?}\n  the client: {}\n  the kernel: {}\nafter {:#?}",
+            "{op:?}\n  the client: {}\n  the kernel: {}\n{}",
             found.brief(),
             expected.brief(),
-            &self.story[..self.story.len() - 1]
+            after(&self.story[..self.story.len() - 1])
         ))
     }
 
@@ -72,7 +72,10 @@ impl<'s> Pair<'s> {
     #[track_caller]
     pub fn prepare(&mut self, op: Op) {
         let outcome = self.act(op.clone());
-        assert!(!matches!(outcome, Outcome::Failed(_)), "{op:?}: {outcome:?}");
+        assert!(
+            !matches!(outcome, Outcome::Failed(_)),
+            "{op:?}: {outcome:?}"
+        );
     }
 
     /// Compares all that is there: through the client, and on the host behind it.
@@ -110,9 +113,18 @@ fn same(found: &Tree, expected: &Tree, where_: &str, story: &[Op]) -> Result<(),
         })
         .collect();
     Err(format!(
-        "the trees differ {where_}:\n{}\nafter {story:#?}",
-        differing.join("\n")
+        "the trees differ {where_}:\n{}\n{}",
+        differing.join("\n"),
+        after(story)
     ))
+}
+
+/// The last of what led to a failure, an operation a line.
+fn after(story: &[Op]) -> String {
+    const SHOWN: usize = 60;
+    let lines = story[story.len().saturating_sub(SHOWN)..].iter();
+    let lines: Vec<_> = lines.map(|op| format!("    {op:?}")).collect();
+    format!("after {} operations:\n{}", story.len(), lines.join("\n"))
 }
 
 /// The whole tree as an actor sees it.

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirEntryExt2, FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -121,7 +121,7 @@ impl Twin {
         for entry in system(std::fs::read_dir(proc_path(&fd)))? {
             let entry = system(entry)?;
             let mode = system(entry.metadata())?.mode();
-            names.push((entry.file_name_ref().as_bytes().to_vec(), mode & 0o170_000));
+            names.push((entry.file_name().as_bytes().to_vec(), mode & 0o170_000));
         }
         names.sort();
         Ok(names)
