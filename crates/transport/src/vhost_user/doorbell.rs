@@ -1,11 +1,17 @@
 //! Doorbells: eventfds that the peer has too.
 
+use crate::life::Life;
+use fusewire_sync::atomic::{AtomicU32, Ordering, fence};
+use fusewire_sync::thread;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
 use std::io;
+
+/// How often `release` empties the counters.
+const RELEASES: u32 = 10_000;
 
 /// How both sides ring for each other.
 ///
@@ -18,6 +24,8 @@ pub(super) struct Doorbells {
     call: OwnedFd,
     wake: OwnedFd,
     waiting: OwnedFd,
+    /// Threads that may be ringing for the peer.
+    kicking: AtomicU32,
 }
 
 impl Doorbells {
@@ -27,6 +35,7 @@ impl Doorbells {
             call: counter()?,
             wake: counter()?,
             waiting: epoll::create(CreateFlags::CLOEXEC)?,
+            kicking: AtomicU32::new(0),
         };
         for fd in [&bells.call, &bells.wake] {
             let flags = EventFlags::IN | EventFlags::ET;
@@ -45,9 +54,15 @@ impl Doorbells {
         self.kicks[queue].as_fd()
     }
 
-    /// Rings for the peer.
-    pub(super) fn kick(&self, queue: usize) {
-        ring(&self.kicks[queue]);
+    /// Rings for the peer, unless the connection has ended.
+    pub(super) fn kick(&self, queue: usize, life: &Life) {
+        self.kicking.fetch_add(1, Ordering::AcqRel);
+        // Either `release` sees us, or we see that the connection has ended.
+        fence(Ordering::SeqCst);
+        if !life.ended() {
+            ring(&self.kicks[queue]);
+        }
+        self.kicking.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Ends the current or the next wait.
@@ -62,20 +77,26 @@ impl Doorbells {
         let _ = epoll::wait(&self.waiting, spare_capacity(&mut event), None);
     }
 
-    /// Empties the counters of the kicks. A peer that made one blocking and filled it holds up
-    /// whoever kicks; this lets go of them.
+    /// Lets go of threads that hang in a kick, once the connection has ended: a peer can make a
+    /// counter blocking and fill it. Gives up on one that fills it again each time.
     pub(super) fn release(&self) {
-        for fd in &self.kicks {
-            let mut count = [0; 8];
-            // Without NOWAIT, the same peer could hold up this read. An empty counter is EAGAIN.
-            let _ = rustix::io::preadv2(
-                fd,
-                &mut [rustix::io::IoSliceMut::new(&mut count)],
-                u64::MAX,
-                ReadWriteFlags::NOWAIT,
-            );
+        fence(Ordering::SeqCst);
+        for _ in 0..RELEASES {
+            if self.kicking.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            self.kicks.iter().for_each(empty);
+            thread::yield_now();
         }
     }
+}
+
+/// Sets a counter to 0.
+fn empty(fd: &OwnedFd) {
+    let mut count = [0; 8];
+    let mut place = [IoSliceMut::new(&mut count)];
+    // An empty counter is EAGAIN; without NOWAIT, the same peer could hold up this read.
+    let _ = preadv2(fd, &mut place, u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
 /// An eventfd that neither side blocks on.

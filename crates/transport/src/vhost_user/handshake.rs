@@ -132,14 +132,14 @@ impl<'a, C: Control> Handshake<'a, C> {
         if protocol_features & bits::MQ != 0 {
             let queues = self.step(Step::GetQueueNum, Control::queue_num)?;
             if queues < QUEUES {
-                let what = format!("the daemon has {queues} queues of the {QUEUES} needed");
+                let what = format!("the daemon has {queues} of the {QUEUES} queues needed");
                 return Err(unsuitable(self.peer, what));
             }
         }
         let max_mem_slots = if protocol_features & bits::CONFIGURE_MEM_SLOTS != 0 {
             let slots = self.step(Step::GetMaxMemSlots, Control::max_mem_slots)?;
             if slots < 2 {
-                let what = format!("the daemon maps {slots} memory regions of the 2 needed");
+                let what = format!("the daemon maps {slots} of the 2 memory regions needed");
                 return Err(unsuitable(self.peer, what));
             }
             Some(slots)

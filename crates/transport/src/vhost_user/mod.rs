@@ -303,7 +303,7 @@ impl Transport for VhostUser {
         let Kick { hiprio, request } = self.queues.take_kick();
         for (queue, due) in [hiprio, request].into_iter().enumerate() {
             if due {
-                self.bells.kick(queue);
+                self.bells.kick(queue, &self.life);
             }
         }
     }
