@@ -34,7 +34,7 @@ pub enum Action {
     /// Answer normally, with another length in the ring; more than there is room for breaks the
     /// ring.
     UsedLength(u32),
-    /// Answer normally, and then return the same buffer again; this breaks the ring.
+    /// Answer normally, but return the buffer twice; this breaks the ring.
     Twice,
     /// End the connection.
     Die,

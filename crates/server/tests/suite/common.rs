@@ -15,6 +15,7 @@ use fusewire_wire::{
 };
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromBytes, IntoBytes};
@@ -721,6 +722,8 @@ pub fn memory() -> Memory {
 /// A served directory that goes away with the guard.
 pub fn directory(options: DirOptions) -> (tempfile::TempDir, Directory) {
     let temp = tempfile::tempdir().expect("a temporary directory");
+    // Whatever this process masks at the moment.
+    std::fs::set_permissions(temp.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
     let served = Directory::new(temp.path(), options).expect("a served directory");
     (temp, served)
 }
