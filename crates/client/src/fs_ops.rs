@@ -3,9 +3,11 @@
 use crate::client::Client;
 use crate::dir::ReadDir;
 use crate::error::Result;
-use crate::file::{File, OpenOptions};
+use crate::file::File;
+use crate::handle::Handle;
 use crate::meta::{Metadata, PERMISSION_BITS, Statfs, Times};
 use crate::node::{AttrReply, Node};
+use crate::open::OpenOptions;
 use crate::rpc::New;
 use crate::walk::{self, Links, Place, Tail};
 use fusewire_sync::Arc;
@@ -148,7 +150,7 @@ impl Client {
     pub fn create_dir_with_mode(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
         let mode = mode & PERMISSION_BITS;
         self.make("make directory", path.as_ref(), mode, true, |new| {
-            self.core().rpc.mkdir(&new)
+            self.core().rpc.mkdir(new)
         })
     }
 
@@ -195,7 +197,7 @@ impl Client {
             Some(_) => {}
         }
         self.make("make node", path, mode, false, |new| {
-            self.core().rpc.mknod(&new, rdev)
+            self.core().rpc.mknod(new, rdev)
         })
     }
 
@@ -210,7 +212,7 @@ impl Client {
             .map_err(|error| Errno::from_raw_os_error(error.errno()))
             .map_err(self.fail("make link", link))?;
         self.make("make link", link, 0o777, false, |new| {
-            self.core().rpc.symlink(&new, target)
+            self.core().rpc.symlink(new, target)
         })
     }
 
@@ -221,7 +223,7 @@ impl Client {
         path: &Path,
         mode: u32,
         may_end_in_slash: bool,
-        request: impl FnOnce(New<'_, Arc<Node>>) -> Outcome<EntryOut>,
+        request: impl Fn(&New<'_, Arc<Node>>) -> Outcome<EntryOut>,
     ) -> Result<()> {
         let make = || {
             let Place {
@@ -238,7 +240,7 @@ impl Client {
             }
             let sampled = self.core().attr_version();
             let new = self.new_in(&dir, &name, mode)?;
-            let entry = request(new);
+            let entry = self.core().with_descriptors(|| request(&new));
             dir.expire_attr();
             let entry = match entry {
                 Ok(entry) => entry,
@@ -300,17 +302,14 @@ impl Client {
             let Tail::Name(name) = tail else {
                 return Err(Errno::ISDIR);
             };
-            if wants_dir {
-                let node = walk::lookup(&dir, &name)?.ok_or(Errno::NOENT)?;
-                return Err(if node.is_dir() {
-                    Errno::ISDIR
-                } else {
-                    Errno::NOTDIR
-                });
+            let node = known(&dir, &name)?;
+            match node.kind() {
+                FileKind::Directory => return Err(Errno::ISDIR),
+                _ if wants_dir => return Err(Errno::NOTDIR),
+                _ => dir.check_fresh()?,
             }
-            dir.check_fresh()?;
             let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
-            self.removed(&dir, &name, result)
+            removed(&dir, &name, &node, result)
         };
         remove().map_err(self.fail("remove", path))
     }
@@ -330,22 +329,15 @@ impl Client {
                 Tail::Dot => return Err(Errno::INVAL),
                 Tail::DotDot => return Err(Errno::NOTEMPTY),
             };
+            let node = known(&dir, &name)?;
+            if !node.is_dir() {
+                return Err(Errno::NOTDIR);
+            }
             dir.check_fresh()?;
             let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
-            self.removed(&dir, &name, result)
+            removed(&dir, &name, &node, result)
         };
         remove().map_err(self.fail("remove directory", path))
-    }
-
-    /// Caches that `name` is gone from `dir`, if it is.
-    fn removed(&self, dir: &Arc<Node>, name: &[u8], result: Outcome<()>) -> Outcome<()> {
-        if result.is_ok() || matches!(result, Err(Errno::NOENT | Errno::INTR)) {
-            dir.expire_attr();
-            if let Some(node) = dir.forget_child(name) {
-                node.expire_attr();
-            }
-        }
-        result
     }
 
     /// Removes a directory with everything below. Symbolic links are removed, not followed.
@@ -358,29 +350,46 @@ impl Client {
             return Err(self.fail("remove directory", path)(Errno::NOTDIR));
         }
         // Depth first without recursion: a daemon may serve any depth.
-        let mut open = vec![path.to_path_buf()];
-        while let Some(dir) = open.last().cloned() {
-            let mut below = None;
-            for entry in self.read_dir(&dir)? {
-                let entry = entry?;
-                if entry.file_type()?.is_dir() {
-                    below = Some(entry.path());
-                    break;
-                }
-                match self.remove_file(entry.path()) {
-                    Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
-                    result => result?,
-                }
+        let mut open = vec![(path.to_path_buf(), self.remove_files_in(path)?)];
+        while let Some((dir, below)) = open.last_mut() {
+            if let Some(below) = below.pop() {
+                let further = self.remove_files_in(&below)?;
+                open.push((below, further));
+                continue;
             }
-            match below {
-                Some(below) => open.push(below),
-                None => {
-                    self.remove_dir(&dir)?;
+            match self.remove_dir(&*dir) {
+                // Something came since, or the daemon left it out while others went.
+                Err(error) if error.errno() == Errno::NOTEMPTY.raw_os_error() => {
+                    *below = self.remove_files_in(dir)?;
+                    if below.is_empty() {
+                        self.remove_dir(&*dir)?;
+                        open.pop();
+                    }
+                }
+                result => {
+                    result?;
                     open.pop();
                 }
             }
         }
         Ok(())
+    }
+
+    /// Removes what is no directory in `dir` and returns the directories.
+    fn remove_files_in(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let mut below = Vec::new();
+        for entry in self.read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                below.push(entry.path());
+                continue;
+            }
+            match self.remove_file(entry.path()) {
+                Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
+                result => result?,
+            }
+        }
+        Ok(below)
     }
 
     /// Gives something another name; replaces what has it already, as rename(2) does.
@@ -400,12 +409,11 @@ impl Client {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
-        if from.wants_dir || to.wants_dir {
-            let node = walk::lookup(&from.dir, old)?.ok_or(Errno::NOENT)?;
-            if !node.is_dir() {
-                return Err(Errno::NOTDIR);
-            }
+        let moved = known(&from.dir, old)?;
+        if !moved.is_dir() && (from.wants_dir || to.wants_dir) {
+            return Err(Errno::NOTDIR);
         }
+        let replaced = walk::lookup(&to.dir, new)?;
         from.dir.check_fresh()?;
         to.dir.check_fresh()?;
         let result = self.core().rpc.rename(
@@ -413,12 +421,13 @@ impl Client {
             (&to.dir, walk::checked(new)?),
             flags,
         );
-        if result.is_ok() || matches!(result, Err(Errno::NOENT | Errno::INTR)) {
+        if may_have_happened(&result) {
             for (dir, name) in [(&from.dir, old), (&to.dir, new)] {
                 dir.expire_attr();
-                if let Some(node) = dir.forget_child(name) {
-                    node.expire_attr();
-                }
+                dir.forget_child(name);
+            }
+            for node in [Some(moved), replaced].into_iter().flatten() {
+                node.expire_attr();
             }
         }
         result
@@ -557,6 +566,30 @@ impl Client {
     }
 }
 
+/// Whether an operation on a name has changed what the name means, or somebody else has.
+fn may_have_happened(result: &Outcome<()>) -> bool {
+    matches!(result, Ok(()) | Err(Errno::NOENT | Errno::INTR))
+}
+
+/// Caches that `name`, which was `node`, is gone from `dir`, if it is. The node may have other
+/// names, and its count of them has changed.
+fn removed(dir: &Arc<Node>, name: &[u8], node: &Node, result: Outcome<()>) -> Outcome<()> {
+    if may_have_happened(&result) {
+        dir.expire_attr();
+        dir.forget_child(name);
+        node.expire_attr();
+    }
+    result
+}
+
+/// What is called `name` in `dir`, for an operation that takes the name away.
+///
+/// The peer must know the node until it has answered: daemons are used to a kernel that looks
+/// every name up before it removes or moves it, and virtiofsd in C answers EIO if it did not.
+fn known(dir: &Arc<Node>, name: &[u8]) -> Outcome<Arc<Node>> {
+    walk::lookup(dir, name)?.ok_or(Errno::NOENT)
+}
+
 /// SETATTR of the permission bits.
 pub(crate) fn mode_change(mode: u32) -> SetattrIn {
     SetattrIn {
@@ -580,7 +613,7 @@ pub(crate) fn setattr(node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
 }
 
 /// Sets the size; answers about it are not believed meanwhile.
-pub(crate) fn set_size(node: &Arc<Node>, len: u64, fh: Option<u64>) -> Outcome<()> {
+pub(crate) fn set_size(node: &Arc<Node>, len: u64, handle: Option<&Arc<Handle>>) -> Outcome<()> {
     if len > i64::MAX as u64 {
         return Err(Errno::FBIG);
     }
@@ -591,6 +624,7 @@ pub(crate) fn set_size(node: &Arc<Node>, len: u64, fh: Option<u64>) -> Outcome<(
     }
     node.check_fresh()?;
     let mut valid = SetattrValid::SIZE;
+    let fh = handle.map(|handle| handle.open().fh);
     if fh.is_some() {
         valid |= SetattrValid::FH;
     }
@@ -601,7 +635,11 @@ pub(crate) fn set_size(node: &Arc<Node>, len: u64, fh: Option<u64>) -> Outcome<(
         ..SetattrIn::default()
     };
     let size = node.change_size();
-    let out = node.core().rpc.setattr(node, change)?;
+    let rpc = &node.core().rpc;
+    let out = match handle {
+        Some(handle) => rpc.setattr(handle, change)?,
+        None => rpc.setattr(node, change)?,
+    };
     if out.attr.kind().map_err(|_| Errno::IO)? != node.kind() {
         return Err(Errno::IO);
     }
