@@ -189,7 +189,8 @@ const VICTIM: &str = "FUSEWIRE_TEST_VICTIM";
 fn when_we_are_killed_the_daemon_ends() {
     if let Some(name) = std::env::var_os(VICTIM) {
         let peer = peers().into_iter().find(|p| p.name == name).unwrap();
-        let transport = start(&peer, directory().path());
+        let directory = directory();
+        let transport = start(&peer, directory.path());
         init(&transport);
         println!("pid={}", transport.info().pid.unwrap());
         transport.watch();

@@ -37,6 +37,9 @@ pub fn peers() -> Vec<Peer> {
 }
 
 fn find(name: &str) -> Result<PathBuf, String> {
+    if name == "virtiofsd-c" && !rustix::process::geteuid().is_root() {
+        return Err("both of its sandboxes need root".to_owned());
+    }
     let directory = std::env::var_os("FUSEWIRE_PEERS_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
         PathBuf::from,
