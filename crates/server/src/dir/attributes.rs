@@ -109,7 +109,10 @@ impl Directory {
 
     pub(super) fn getattr(&self, node: &Node, fh: Option<u64>) -> Result<Reply> {
         match fh {
-            Some(fh) => self.attr_reply(&*self.files.get(fh)?),
+            Some(fh) => match self.files.get(fh) {
+                Ok(file) => self.attr_reply(&*file),
+                Err(_) => self.attr_reply(&*self.dirs.get(fh)?),
+            },
             None => self.attr_reply(node),
         }
     }

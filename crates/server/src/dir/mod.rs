@@ -6,9 +6,9 @@
 //! files are opened through `/proc/self/fd`, so a file swapped for another on the host is never
 //! opened by mistake.
 //!
-//! The number of nodes is bounded by [`DirOptions::max_nodes`] and by the process's limit of open
-//! files; past either, LOOKUP answers ENFILE or EMFILE until the client forgets some nodes, and
-//! READDIRPLUS answers entries without nodes.
+//! The number of nodes is bounded ([`DirOptions::max_nodes`]). At the limit, LOOKUP and everything
+//! that creates answers ENFILE until the client forgets some nodes, and READDIRPLUS answers entries
+//! without nodes.
 
 mod attributes;
 mod creds;
@@ -30,6 +30,7 @@ use nodes::{Ident, Node, Nodes};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::path::DecInt;
+use rustix::process::Resource;
 use std::io;
 use std::path::Path;
 use stream::DirStream;
@@ -48,7 +49,8 @@ pub struct DirOptions {
     pub read_only: bool,
     /// Whether extended attributes are served; ENOSYS when not. Default off.
     pub xattr: bool,
-    /// Most nodes the client may know at once, one descriptor each. Default 65,536.
+    /// Most nodes the client may know at once, one descriptor each. Never more than three quarters
+    /// of the descriptors that this process may open: the rest is for open files. Default 65,536.
     pub max_nodes: usize,
 }
 
@@ -107,8 +109,12 @@ impl Directory {
         ))?;
         let openat2 = rustix::fs::openat2(&root, ".", flags, Mode::empty(), RESOLVE).is_ok();
         let (_, ident, _) = stat(&root)?;
+        let descriptors = rustix::process::getrlimit(Resource::Nofile).current;
+        let most = descriptors.map_or(u64::MAX, |n| n / 4 * 3);
+        let max_nodes =
+            usize::try_from(most).map_or(options.max_nodes, |n| n.min(options.max_nodes));
         Ok(Directory {
-            nodes: Nodes::new(root, ident, options.max_nodes),
+            nodes: Nodes::new(root, ident, max_nodes),
             files: Handles::new(1),
             dirs: Handles::new(2),
             options,

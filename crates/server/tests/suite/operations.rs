@@ -438,6 +438,7 @@ fn dots_are_listed_but_count_as_no_lookup() {
             let mut dots: Vec<_> = list.iter().map(|l| (&*l.name, l.ino, l.typ)).collect();
             dots.sort_unstable();
             assert_eq!(dots, [(&b"."[..], root, 4), (&b".."[..], root, 4)]);
+            assert_eq!(raw.getattr(ROOT_ID, Some(fh)).unwrap().ino, root);
         }
         raw.releasedir(fh).unwrap();
     });
