@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::process::Pid;
 use std::io;
 use std::ptr::NonNull;
 
@@ -22,6 +23,8 @@ pub struct Region {
     fd: OwnedFd,
     base: NonNull<u8>,
     len: usize,
+    /// The process that has the mapping; a forked child does not.
+    owner: Pid,
 }
 
 // SAFETY: the mapping is plain memory that lives as long as the region; all access to it goes
@@ -46,7 +49,13 @@ impl Region {
         rustix::fs::ftruncate(&fd, len as u64)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let base = map_aligned(fd.as_fd(), len)?;
-        let region = Region { fd, base, len };
+        let owner = rustix::process::getpid();
+        let region = Region {
+            fd,
+            base,
+            len,
+            owner,
+        };
         // SAFETY: the range is exactly our mapping; DONTFORK only changes what a child inherits.
         unsafe { rustix::mm::madvise(region.base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         Ok(region)
@@ -157,6 +166,10 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // A forked child may have something else at this address.
+        if rustix::process::getpid() != self.owner {
+            return;
+        }
         // SAFETY: this is the mapping made in `new`, and every borrow of it has ended.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
@@ -221,6 +234,37 @@ mod tests {
         region.store_u16_release(10, 0xbeef);
         assert_eq!(region.load_u16_acquire(10), 0xbeef);
         assert!(Region::new("empty", 0).is_err());
+    }
+
+    #[test]
+    fn a_forked_child_does_not_unmap_what_it_never_had() {
+        let region = Region::new("test", 4096).unwrap();
+        let base = region.base_addr() as *mut c_void;
+        // SAFETY: the child only maps, drops, writes to its own mapping and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "fork failed");
+        if child == 0 {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+            // SAFETY: nothing is mapped there in the child.
+            let own = unsafe {
+                rustix::mm::mmap_anonymous(base, 4096, ProtFlags::READ | ProtFlags::WRITE, flags)
+            };
+            let code = match own {
+                Ok(own) => {
+                    drop(region);
+                    // SAFETY: the page that was just mapped; a fault ends the child by a signal.
+                    unsafe { own.cast::<u8>().write_volatile(1) };
+                    0
+                }
+                Err(_) => 1,
+            };
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for our own child, status is a valid place.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child's own page is gone");
     }
 
     #[test]

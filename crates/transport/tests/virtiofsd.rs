@@ -304,3 +304,26 @@ fn what_a_flavour_lacks_is_said() {
         assert!(error.to_string().contains("sandbox=none"), "{error}");
     }
 }
+
+#[test]
+fn a_forked_child_leaves_the_connection_alone() {
+    each(|peer| {
+        let directory = directory();
+        let transport = start(peer, directory.path());
+        init(&transport);
+        // SAFETY: the child closes and drops what it inherited, and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "fork failed");
+        if child == 0 {
+            transport.close();
+            drop(transport);
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for our own child, status is a valid place.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(lookup(&transport, 4, "hello").is_ok());
+    });
+}

@@ -23,7 +23,7 @@ use daemon::Daemon;
 use deadline::Deadline;
 use doorbell::{Doorbells, counter, ring};
 use error::resource;
-use fusewire_mem::Arena;
+use fusewire_mem::{Arena, ForkGuard};
 use fusewire_sync::Arc;
 use handshake::{Agreed, Handshake, QUEUES};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -50,6 +50,7 @@ pub struct VhostUser {
     life: Life,
     /// Readable for ever once the connection has ended.
     ended: OwnedFd,
+    fork: ForkGuard,
     agreed: Agreed,
     peer: String,
     // Dropped in this order: the daemon ends when its connection is closed.
@@ -174,6 +175,7 @@ fn attach(
         bells,
         life: Life::new(),
         ended: counter().map_err(resource("an eventfd"))?,
+        fork: ForkGuard::new().map_err(resource("a page"))?,
         agreed,
         peer,
         socket,
@@ -253,7 +255,8 @@ impl VhostUser {
 
     /// Ends the connection for `reason`, unless it has ended, and every wait.
     fn end(&self, reason: Death) {
-        if !self.life.end(reason) {
+        // A forked child has the same socket: it must not shut down what the parent goes on using.
+        if self.fork.is_forked_child() || !self.life.end(reason) {
             return;
         }
         // The daemon reads its end as ours, and ends. Fails only when the peer has closed already.
@@ -363,5 +366,9 @@ impl Transport for VhostUser {
 impl Drop for VhostUser {
     fn drop(&mut self) {
         self.close();
+        if self.fork.is_forked_child() {
+            // It is the parent's.
+            std::mem::forget(self.daemon.take());
+        }
     }
 }
