@@ -5,8 +5,12 @@ use crate::rpc::Rpc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
 use fusewire_sync::{Arc, Gauge, Mutex, Rank, Weak};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// How many names go when the peer runs out of descriptors.
+const SHRINK_STEP: usize = 1024;
 
 /// The shared state below the API. Nodes hold it, so it holds no node.
 #[derive(Debug)]
@@ -34,6 +38,22 @@ impl Core {
             clock,
             attr_version: AtomicU64::new(1),
         })
+    }
+
+    /// Runs `request`; when the peer is out of descriptors, of which it may hold one per node,
+    /// gives nodes back and tries once more.
+    pub(crate) fn with_descriptors<T>(
+        &self,
+        request: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match request() {
+            Err(Errno::NFILE | Errno::MFILE) => {
+                self.dentries.shrink(SHRINK_STEP);
+                self.rpc.engine().flush_forgets();
+                request()
+            }
+            result => result,
+        }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {

@@ -2,9 +2,9 @@
 
 use crate::client::Client;
 use crate::error::Result;
+use crate::handle::Handle;
 use crate::meta::{FileType, Metadata};
 use crate::node::{AttrReply, Node};
-use crate::rpc::Opened;
 use crate::walk;
 use fusewire_sync::Arc;
 use fusewire_wire::InitFlags;
@@ -51,15 +51,16 @@ struct Origin {
 /// An open directory; closes it when dropped.
 #[derive(Debug)]
 struct Stream {
-    open: Opened,
+    /// Taken by `drop` alone.
+    handle: Option<Arc<Handle>>,
     origin: Arc<Origin>,
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let core = self.origin.client.core();
-        core.rpc.release(&self.origin.node, &self.open, true);
-        core.open_handles.sub(1);
+        if let Some(handle) = self.handle.take() {
+            handle.close();
+        }
     }
 }
 
@@ -74,14 +75,15 @@ impl ReadDir {
         }
         node.check_fresh()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let open = client.core().rpc.opendir(&node, flags.bits())?;
-        client.core().open_handles.add(1);
+        let core = client.core();
+        let open = core.with_descriptors(|| core.rpc.opendir(&node, flags.bits()))?;
+        let handle = Handle::new(Arc::clone(&node), open);
         Ok(ReadDir {
             batch: VecDeque::new(),
             state: State::More,
             offset: 0,
             stream: Stream {
-                open,
+                handle: Some(handle),
                 origin: Arc::new(Origin {
                     node,
                     path: path.to_path_buf(),
@@ -93,7 +95,13 @@ impl ReadDir {
 
     /// Gets the next batch; an empty one is the end.
     fn fill(&mut self) -> std::result::Result<(), Errno> {
-        let Stream { open, origin } = &self.stream;
+        let Stream {
+            handle: Some(handle),
+            origin,
+        } = &self.stream
+        else {
+            unreachable!("taken by drop alone");
+        };
         let node = &origin.node;
         let core = origin.client.core();
         let rpc = &core.rpc;
@@ -107,7 +115,7 @@ impl ReadDir {
         let sampled = core.attr_version();
         let bytes = {
             let _serial = one_at_a_time.then(|| node.serial.lock());
-            rpc.readdir(node, open, self.offset, size, plus)?
+            core.with_descriptors(|| rpc.readdir(handle, handle.open(), self.offset, size, plus))?
         };
         if bytes.is_empty() {
             self.state = State::End;

@@ -1,311 +1,104 @@
 //! Open files, in the shape of `std::fs::File`.
 
-use crate::client::{Client, Shared};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::fs_ops;
+use crate::handle::Handle;
 use crate::io::Data;
-use crate::meta::{Metadata, PERMISSION_BITS, Times};
-use crate::node::Node;
-use crate::rpc::Opened;
-use crate::walk::{self, End, Found, Links};
-use fusewire_sync::atomic::{AtomicBool, Ordering};
+use crate::meta::{Metadata, Times};
 use fusewire_sync::{Arc, Mutex, Rank};
-use fusewire_wire::abi::{FileKind, SetattrIn};
-use fusewire_wire::{InitFlags, OpenOutFlags};
+use fusewire_wire::OpenOutFlags;
+use fusewire_wire::abi::SetattrIn;
 use rustix::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 type Outcome<T> = std::result::Result<T, Errno>;
 
-/// How often a file that comes and goes between two requests is tried again.
-const OPEN_RACES: u32 = 8;
+/// Bytes that reading to the end asks for at once: a size that the daemon claims is no reason to
+/// allocate as much.
+const READ_STEP_BYTES: usize = 1 << 20;
 
-/// How to open a file; as `std::fs::OpenOptions`.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    read: bool,
-    write: bool,
-    append: bool,
-    truncate: bool,
-    create: bool,
-    create_new: bool,
-    mode: u32,
-    custom_flags: u32,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-macro_rules! option {
-    ($(#[$doc:meta])* $name:ident: $type:ty) => {
-        $(#[$doc])*
-        pub fn $name(&mut self, $name: $type) -> &mut Self {
-            self.$name = $name;
-            self
-        }
-    };
-}
-
-impl OpenOptions {
-    /// Nothing chosen yet.
-    #[must_use]
-    pub fn new() -> Self {
-        OpenOptions {
-            read: false,
-            write: false,
-            append: false,
-            truncate: false,
-            create: false,
-            create_new: false,
-            mode: 0o666,
-            custom_flags: 0,
-        }
-    }
-
-    option! {
-        /// For reading.
-        read: bool
-    }
-    option! {
-        /// For writing.
-        write: bool
-    }
-    option! {
-        /// For writing at the end of the file, wherever that is at the time.
-        append: bool
-    }
-    option! {
-        /// Emptied, if it is there. Needs `write`, and does not go with `append`.
-        truncate: bool
-    }
-    option! {
-        /// Made, if it is not there. Needs `write` or `append`.
-        create: bool
-    }
-    option! {
-        /// Made; EEXIST if anything is there, a symbolic link included. Needs `write` or `append`.
-        create_new: bool
-    }
-    option! {
-        /// Rights of a file that is made, less the umask. Default 0666.
-        mode: u32
-    }
-    option! {
-        /// Further `O_*` flags for the daemon, such as `O_SYNC`, `O_DIRECT` or `O_NOFOLLOW`; those
-        /// that the other options stand for are ignored.
-        custom_flags: u32
-    }
-
-    /// Opens the file at `path`.
-    ///
-    /// # Errors
-    /// EINVAL for options that do not go together; ENOENT, EEXIST, EISDIR, ENOTDIR, ELOOP, ENXIO
-    /// (a device, pipe or socket, which has nothing behind it here), or what the daemon says to
-    /// LOOKUP, OPEN and CREATE.
-    pub fn open(&self, client: &Client, path: impl AsRef<Path>) -> Result<File> {
-        let path = path.as_ref();
-        self.open_at(client, path)
-            .map_err(client.fail("open", path))
-    }
-
-    fn open_at(&self, client: &Client, path: &Path) -> Outcome<File> {
-        let flags = self.flags()?;
-        let links = if self.create_new || flags & OFlags::NOFOLLOW.bits() != 0 {
-            Links::NoFollow
-        } else {
-            Links::Follow
-        };
-        let end = if self.creates() {
-            End::MakeFile
-        } else {
-            End::Find
-        };
-        let root = &client.shared.root;
-        for _ in 0..OPEN_RACES {
-            let opened = match walk::find(root, path.as_os_str().as_bytes(), links, end)? {
-                Found::Node(_) if self.create_new => return Err(Errno::EXIST),
-                Found::Node(node) => self.open_node(client, &node, flags).map(|o| (node, o)),
-                Found::Missing { dir, name } if self.creates() => {
-                    self.create_in(client, &dir, &name, flags)
-                }
-                Found::Missing { .. } => return Err(Errno::NOENT),
-            };
-            match opened {
-                Ok((node, open)) => return Ok(File::new(client, path, node, open)),
-                // It came or went between the two requests.
-                Err(Errno::EXIST) if !self.create_new => {}
-                Err(Errno::NOENT) if self.creates() => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    fn creates(&self) -> bool {
-        self.create || self.create_new
-    }
-
-    /// The options as `O_*` flags.
-    fn flags(&self) -> Outcome<u32> {
-        let writes = self.write || self.append;
-        let access = match (self.read, writes) {
-            (true, false) => OFlags::RDONLY,
-            (false, true) => OFlags::WRONLY,
-            (true, true) => OFlags::RDWR,
-            (false, false) => return Err(Errno::INVAL),
-        };
-        // As in std: what changes the file needs a way to write, and only a file that is made
-        // may be both emptied and appended to.
-        let changes = self.truncate || self.creates();
-        if changes && !writes || self.append && self.truncate && !self.create_new {
-            return Err(Errno::INVAL);
-        }
-        let ours = OFlags::RWMODE | OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND;
-        let mut flags = (OFlags::from_bits_retain(self.custom_flags) - ours) | access;
-        flags.set(OFlags::APPEND, self.append);
-        flags.set(OFlags::CREATE, self.creates());
-        flags.set(OFlags::EXCL, self.create_new);
-        flags.set(OFlags::TRUNC, self.truncate && !self.create_new);
-        Ok(flags.bits())
-    }
-
-    /// Opens a file that is there.
-    fn open_node(&self, client: &Client, node: &Arc<Node>, flags: u32) -> Outcome<Opened> {
-        match node.kind() {
-            FileKind::Regular => {}
-            FileKind::Directory => return Err(Errno::ISDIR),
-            FileKind::Symlink => return Err(Errno::LOOP),
-            _ => return Err(Errno::NXIO),
-        }
-        node.check_fresh()?;
-        let rpc = &client.core().rpc;
-        let atomic = rpc.negotiated().flags.contains(InitFlags::ATOMIC_O_TRUNC);
-        let not_for_open = OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY;
-        let mut sent = OFlags::from_bits_retain(flags) - not_for_open;
-        if !atomic {
-            sent -= OFlags::TRUNC;
-        }
-        if !self.truncate {
-            return rpc.open(node, sent.bits());
-        }
-        if atomic {
-            let size = node.change_size();
-            let open = rpc.open(node, sent.bits())?;
-            size.set(0);
-            return Ok(open);
-        }
-        let open = rpc.open(node, sent.bits())?;
-        if let Err(errno) = fs_ops::set_size(node, 0, Some(open.fh)) {
-            rpc.release(node, &open, false);
-            return Err(errno);
-        }
-        Ok(open)
-    }
-
-    /// Makes a file and opens it in one.
-    fn create_in(
-        &self,
-        client: &Client,
-        dir: &Arc<Node>,
-        name: &[u8],
-        flags: u32,
-    ) -> Outcome<(Arc<Node>, Opened)> {
-        let core = client.core();
-        let sampled = core.attr_version();
-        let mode = FileKind::Regular.mode_bits() | (self.mode & PERMISSION_BITS);
-        let new = client.new_in(dir, name, mode)?;
-        let flags = OFlags::from_bits_retain(flags) - OFlags::NOCTTY;
-        let created = core.rpc.create(&new, flags.bits());
-        dir.expire_attr();
-        let (entry, open) = match created {
-            Ok(created) => created,
-            Err(errno) => {
-                dir.forget_child(name);
-                return Err(errno);
-            }
-        };
-        let node = walk::take_entry(dir, &entry, sampled)?;
-        if node.kind() != FileKind::Regular {
-            core.rpc.release(&node, &open, false);
-            return Err(Errno::IO);
-        }
-        dir.adopt_child(name, Some(&node), entry.entry_timeout());
-        Ok((node, open))
-    }
-}
-
-/// An open file. Dropping the last clone closes it, and so ends with what close(2) does; errors
-/// that the daemon reports only then are seen with [`File::close`].
-#[derive(Clone, Debug)]
+/// An open file. Each clone is closed when it is dropped, as each descriptor of a file is by
+/// close(2); what that reports is seen with [`File::close`] only. The daemon is told that the file
+/// is no longer open when the last clone is gone.
+#[derive(Debug)]
 pub struct File {
     inner: Arc<Inner>,
+    /// FLUSH was sent for this clone.
+    flushed: bool,
 }
 
 #[derive(Debug)]
 struct Inner {
-    node: Arc<Node>,
-    open: Opened,
+    /// Taken by `drop` alone.
+    handle: Option<Arc<Handle>>,
     path: PathBuf,
     position: Mutex<u64>,
-    closed: AtomicBool,
     // Last: the connection outlives the file.
     client: Client,
 }
 
-impl Inner {
-    /// FLUSH and RELEASE, once.
-    fn close(&self) -> Outcome<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            handle.close();
         }
-        let rpc = &self.client.core().rpc;
-        let flushed = if self.open.granted.contains(OpenOutFlags::NOFLUSH) {
-            Ok(())
-        } else {
-            rpc.flush(&self.node, &self.open)
-        };
-        rpc.release(&self.node, &self.open, false);
-        self.client.core().open_handles.sub(1);
-        flushed
     }
 }
 
-impl Drop for Inner {
+impl Clone for File {
+    fn clone(&self) -> Self {
+        File {
+            inner: Arc::clone(&self.inner),
+            flushed: false,
+        }
+    }
+}
+
+impl Drop for File {
     fn drop(&mut self) {
-        let _ = self.close();
+        if !self.flushed {
+            let _ = self.flush_at_close();
+        }
     }
 }
 
 impl File {
-    fn new(client: &Client, path: &Path, node: Arc<Node>, open: Opened) -> Self {
-        client.core().open_handles.add(1);
+    pub(crate) fn new(client: &Client, path: &Path, handle: Arc<Handle>) -> Self {
         File {
             inner: Arc::new(Inner {
-                node,
-                open,
+                handle: Some(handle),
                 path: path.to_path_buf(),
                 position: Mutex::new(Rank::FILE_POSITION, 0),
-                closed: AtomicBool::new(false),
-                client: Client {
-                    shared: Arc::<Shared>::clone(&client.shared),
-                },
+                client: client.clone(),
             }),
+            flushed: false,
         }
+    }
+
+    fn handle(&self) -> &Arc<Handle> {
+        match &self.inner.handle {
+            Some(handle) => handle,
+            None => unreachable!("taken by drop alone, and we hold a reference"),
+        }
+    }
+
+    fn flush_at_close(&self) -> Outcome<()> {
+        let handle = self.handle();
+        if handle.open().granted.contains(OpenOutFlags::NOFLUSH) {
+            return Ok(());
+        }
+        self.inner.client.core().rpc.flush(handle, handle.open())
     }
 
     fn data(&self) -> Data<'_> {
         Data {
-            node: &self.inner.node,
-            open: &self.inner.open,
+            handle: self.handle(),
         }
     }
 
@@ -313,13 +106,14 @@ impl File {
         self.inner.client.fail(operation, &self.inner.path)
     }
 
-    /// Closes the file for all its clones and reports what close(2) would: that data could not be
-    /// written after all. The file is closed either way.
+    /// Closes this clone of the file and reports what close(2) would: that data could not be
+    /// written after all. It is closed either way.
     ///
     /// # Errors
     /// What the daemon says to FLUSH, typically EIO, ENOSPC or EDQUOT.
-    pub fn close(self) -> Result<()> {
-        self.inner.close().map_err(self.fail("close"))
+    pub fn close(mut self) -> Result<()> {
+        self.flushed = true;
+        self.flush_at_close().map_err(self.fail("close"))
     }
 
     /// Reads into `buf` from byte `offset` on; returns how many bytes, 0 at the end of the file.
@@ -384,10 +178,10 @@ impl File {
     }
 
     fn write_offset(&self, offset: u64) -> Outcome<u64> {
-        if self.inner.open.flags & OFlags::APPEND.bits() == 0 {
+        if self.handle().open().flags & OFlags::APPEND.bits() == 0 {
             return Ok(offset);
         }
-        let attr = self.inner.node.attr(Some(self.inner.open.fh))?;
+        let attr = self.handle().node().attr(Some(self.handle()))?;
         Ok(attr.size)
     }
 
@@ -477,11 +271,11 @@ impl File {
             .map_err(self.fail("write"))
     }
 
-    /// EBADF unless the file is open, and for `access` (read-only or write-only).
+    /// EBADF unless the file is open for `access` (read-only or write-only).
     fn check_access(&self, access: OFlags) -> Outcome<()> {
-        let have = OFlags::from_bits_retain(self.inner.open.flags) & OFlags::RWMODE;
+        let have = OFlags::from_bits_retain(self.handle().open().flags) & OFlags::RWMODE;
         let allowed = have == OFlags::RDWR || have == access;
-        if !allowed || self.inner.closed.load(Ordering::Acquire) {
+        if !allowed {
             return Err(Errno::BADF);
         }
         Ok(())
@@ -492,8 +286,8 @@ impl File {
     /// # Errors
     /// What the daemon says.
     pub fn metadata(&self) -> Result<Metadata> {
-        let node = &self.inner.node;
-        node.attr(Some(self.inner.open.fh))
+        let node = self.handle().node();
+        node.attr(Some(self.handle()))
             .map(|attr| Metadata::new(attr, node.kind()))
             .map_err(self.fail("stat"))
     }
@@ -504,7 +298,7 @@ impl File {
     /// EBADF when not open for writing, EFBIG, or what the daemon says.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_access(OFlags::WRONLY)
-            .and_then(|()| fs_ops::set_size(&self.inner.node, len, Some(self.inner.open.fh)))
+            .and_then(|()| fs_ops::set_size(self.handle().node(), len, Some(self.handle())))
             .map_err(self.fail("truncate"))
     }
 
@@ -514,7 +308,7 @@ impl File {
     /// EPERM, or what the daemon says.
     pub fn set_permissions(&self, permissions: Permissions) -> Result<()> {
         let change = fs_ops::mode_change(permissions.mode());
-        fs_ops::setattr(&self.inner.node, change).map_err(self.fail("set permissions"))
+        fs_ops::setattr(self.handle().node(), change).map_err(self.fail("set permissions"))
     }
 
     /// Sets times.
@@ -527,7 +321,7 @@ impl File {
         }
         let mut change = SetattrIn::default();
         times.put(&mut change);
-        fs_ops::setattr(&self.inner.node, change).map_err(self.fail("set times"))
+        fs_ops::setattr(self.handle().node(), change).map_err(self.fail("set times"))
     }
 
     /// Waits until data and attributes are on stable storage.
@@ -547,12 +341,8 @@ impl File {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        let inner = &self.inner;
-        inner
-            .client
-            .core()
-            .rpc
-            .fsync(&inner.node, &inner.open, data_only)
+        let (rpc, handle) = (&self.inner.client.core().rpc, self.handle());
+        rpc.fsync(handle, handle.open(), data_only)
             .map_err(self.fail("sync"))
     }
 
@@ -574,6 +364,29 @@ impl Read for &File {
         let read = self.read_at(buf, offset)?;
         *position += read as u64;
         Ok(read)
+    }
+
+    /// Reads in large steps from the start; std would begin with 32 bytes, a request each time.
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        let before = buf.len();
+        loop {
+            let filled = buf.len();
+            buf.resize(filled + READ_STEP_BYTES, 0);
+            let read = self.read(&mut buf[filled..]);
+            buf.truncate(filled + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Ok(buf.len() - before);
+            }
+        }
+    }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        let read = std::str::from_utf8(&bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        text.push_str(read);
+        Ok(read.len())
     }
 }
 
@@ -602,7 +415,7 @@ impl Write for &File {
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let nonseekable = OpenOutFlags::NONSEEKABLE | OpenOutFlags::STREAM;
-        if self.inner.open.granted.intersects(nonseekable) {
+        if self.handle().open().granted.intersects(nonseekable) {
             return Err(self.fail("seek")(Errno::SPIPE).into());
         }
         let mut position = self.inner.position.lock();
@@ -622,6 +435,14 @@ impl Seek for &File {
 impl Read for File {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
+    }
+
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        (&*self).read_to_end(buf)
+    }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        (&*self).read_to_string(text)
     }
 }
 

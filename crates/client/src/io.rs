@@ -5,6 +5,7 @@
 //! free, so that callers who hold some never wait for each other.
 
 use crate::engine::{Pending, Reply, Ticket};
+use crate::handle::Handle;
 use crate::node::Node;
 use crate::rpc::{self, Opened};
 use fusewire_mem::{FRAME_BYTES, Frames, MAX_ORDER, SharedBytes, order_for};
@@ -22,8 +23,7 @@ const MAX_OFFSET: u64 = i64::MAX as u64;
 /// An open file, as far as its data is concerned.
 #[derive(Clone, Copy)]
 pub(crate) struct Data<'a> {
-    pub(crate) node: &'a Arc<Node>,
-    pub(crate) open: &'a Opened,
+    pub(crate) handle: &'a Arc<Handle>,
 }
 
 /// A request of a pipeline.
@@ -34,6 +34,14 @@ struct Chunk<'e> {
 }
 
 impl<'a> Data<'a> {
+    fn node(&self) -> &'a Arc<Node> {
+        self.handle.node()
+    }
+
+    fn open(&self) -> &'a Opened {
+        self.handle.open()
+    }
+
     /// Reads up to `len` bytes from `offset` on and hands them to `take`, in order; returns how
     /// many there were. Fewer than `len` means the end of the file, or an error after the first
     /// bytes, which the next call meets again.
@@ -49,7 +57,7 @@ impl<'a> Data<'a> {
         let end = offset.saturating_add(len).min(MAX_OFFSET);
         let limit = self.max_read_bytes();
         // Further requests go out early only where data is known to be.
-        let likely_end = self.node.size_hint().min(end);
+        let likely_end = self.node().size_hint().min(end);
         let mut flying: VecDeque<Chunk<'a>> = VecDeque::new();
         let (mut next, mut done) = (offset, offset);
         let outcome = loop {
@@ -59,8 +67,9 @@ impl<'a> Data<'a> {
                     break;
                 };
                 let len = want.min(frames.len() as u32);
-                let rpc = &self.node.core().rpc;
-                let pending = rpc.start_read(ticket, self.node, self.open, next, frames, len)?;
+                let rpc = &self.node().core().rpc;
+                let pending =
+                    rpc.start_read(ticket, self.handle, self.open(), next, frames, len)?;
                 let offset = next;
                 flying.push_back(Chunk {
                     pending,
@@ -113,7 +122,7 @@ impl<'a> Data<'a> {
         }
         let limit = self.max_write_bytes();
         let depth = if self.is_append() { 1 } else { DEPTH };
-        let change = self.node.change_size();
+        let change = self.node().change_size();
         let mut flying: VecDeque<Chunk<'a>> = VecDeque::new();
         let (mut next, mut done) = (offset, offset);
         let mut filled_all = false;
@@ -137,9 +146,9 @@ impl<'a> Data<'a> {
                 if filled == 0 {
                     break;
                 }
-                let rpc = &self.node.core().rpc;
+                let rpc = &self.node().core().rpc;
                 let pending =
-                    rpc.start_write(ticket, self.node, self.open, next, frames, filled)?;
+                    rpc.start_write(ticket, self.handle, self.open(), next, frames, filled)?;
                 flying.push_back(Chunk {
                     pending,
                     offset: next,
@@ -173,16 +182,16 @@ impl<'a> Data<'a> {
     }
 
     fn is_append(&self) -> bool {
-        self.open.flags & rustix::fs::OFlags::APPEND.bits() != 0
+        self.open().flags & rustix::fs::OFlags::APPEND.bits() != 0
     }
 
     /// Whether the file has no position: every READ and WRITE is at 0.
     pub(crate) fn is_stream(&self) -> bool {
-        self.open.granted.contains(OpenOutFlags::STREAM)
+        self.open().granted.contains(OpenOutFlags::STREAM)
     }
 
     fn max_read_bytes(&self) -> u32 {
-        let core = self.node.core();
+        let core = self.node().core();
         let pages = u32::from(core.rpc.negotiated().max_pages);
         let limits = core.rpc.engine().transport().limits();
         (pages * FRAME_BYTES as u32)
@@ -191,13 +200,13 @@ impl<'a> Data<'a> {
     }
 
     fn max_write_bytes(&self) -> u32 {
-        let max = self.node.core().rpc.negotiated().max_write_bytes;
+        let max = self.node().core().rpc.negotiated().max_write_bytes;
         self.max_read_bytes().min(max)
     }
 
     /// A slot and frames for up to `bytes`; waits for them only when `wait` says so.
     fn resources(&self, bytes: u32, wait: bool) -> Result<Option<(Ticket<'a>, Frames)>, Errno> {
-        let engine = self.node.core().rpc.engine();
+        let engine = self.node().core().rpc.engine();
         let order = order_for(bytes as usize);
         if wait {
             let frames = engine.arena().alloc_or_wait(order).ok_or(Errno::NOTCONN)?;

@@ -13,9 +13,11 @@ mod engine;
 mod error;
 mod file;
 mod fs_ops;
+mod handle;
 mod io;
 mod meta;
 mod node;
+mod open;
 mod rpc;
 mod walk;
 
@@ -23,8 +25,9 @@ pub use client::{Builder, Client, Stats};
 pub use dir::{DirEntry, ReadDir};
 pub use engine::{EngineStats, OpcodeStats, Timeouts, WaitPolicy};
 pub use error::{Error, Result};
-pub use file::{File, OpenOptions};
+pub use file::File;
 pub use meta::{FileType, Metadata, Statfs, Time, Times};
+pub use open::OpenOptions;
 
 /// What client and daemon agreed on, from the wire crate.
 pub use fusewire_wire::init::Negotiated;

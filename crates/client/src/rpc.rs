@@ -32,11 +32,13 @@ pub(crate) struct Opened {
     pub(crate) flags: u32,
     /// What the peer allows or asks for.
     pub(crate) granted: OpenOutFlags,
+    pub(crate) directory: bool,
 }
 
 impl Opened {
-    fn new(open: &OpenOut, flags: u32) -> Self {
+    fn new(open: &OpenOut, flags: u32, directory: bool) -> Self {
         Opened {
+            directory,
             fh: open.fh,
             flags,
             granted: OpenOutFlags::from_bits_retain(open.open_flags),
@@ -223,7 +225,7 @@ impl Rpc {
         };
         let reply = self.call(new.dir, request)?;
         let (entry, open) = reply::create(reply.head.body()).map_err(malformed)?;
-        Ok((entry, Opened::new(&open, flags)))
+        Ok((entry, Opened::new(&open, flags, false)))
     }
 
     pub(crate) fn unlink(&self, dir: &impl Target, name: Name<'_>) -> Result<(), Errno> {
@@ -313,7 +315,8 @@ impl Rpc {
     ) -> Result<Opened, Errno> {
         let reply = self.call(on, request)?;
         let open = reply::open(reply.head.body()).map_err(malformed)?;
-        Ok(Opened::new(&open, flags))
+        let directory = matches!(request, Request::Opendir { .. });
+        Ok(Opened::new(&open, flags, directory))
     }
 
     pub(crate) fn flush(&self, on: &impl Target, open: &Opened) -> Result<(), Errno> {
@@ -352,27 +355,20 @@ impl Rpc {
 
     /// Closes an open file or directory at the peer; waits for it where the transport wants that.
     /// Whatever the peer says, the handle is gone.
-    pub(crate) fn release(&self, on: &impl Target, open: &Opened, directory: bool) {
-        let arg = ReleaseIn {
-            fh: open.fh,
-            flags: open.flags,
-            ..ReleaseIn::default()
-        };
-        let request = if directory {
-            Request::Releasedir(arg)
-        } else {
-            Request::Release(arg)
-        };
-        let Ok(ticket) = self.engine.reserve() else {
-            return;
-        };
-        let keeps = [Some(on.keep()), None];
-        let sent = self.start(ticket, on.nodeid(), keeps, request, Payload::None);
-        if let Ok(pending) = sent
-            && self.engine.transport().limits().sync_release
-        {
-            let _ = pending.wait();
+    pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
+        if !self.engine.transport().limits().sync_release {
+            self.release_later(on.nodeid(), on.keep(), open);
+        } else if let Ok(ticket) = self.engine.reserve() {
+            let keeps = [Some(on.keep()), None];
+            let request = release_request(open);
+            let sent = self.start(ticket, on.nodeid(), keeps, request, Payload::None);
+            let _ = sent.and_then(Pending::wait);
         }
+    }
+
+    /// As [`Rpc::release`], without waiting for anything.
+    pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
+        self.engine.send_later(nodeid, release_request(open), keep);
     }
 
     pub(crate) fn statfs(&self, on: &impl Target) -> Result<Kstatfs, Errno> {
@@ -484,6 +480,19 @@ impl Rpc {
             .flags
             .contains(fusewire_wire::InitFlags::DO_READDIRPLUS)
             && self.negotiated.allows(Opcode::Readdirplus)
+    }
+}
+
+fn release_request(open: &Opened) -> Request<'static> {
+    let arg = ReleaseIn {
+        fh: open.fh,
+        flags: open.flags,
+        ..ReleaseIn::default()
+    };
+    if open.directory {
+        Request::Releasedir(arg)
+    } else {
+        Request::Release(arg)
     }
 }
 

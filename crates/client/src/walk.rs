@@ -244,16 +244,7 @@ pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, 
         Some(serial)
     };
     let sampled = core.attr_version();
-    let answer = match core.rpc.lookup(dir, wire_name) {
-        Err(Errno::NFILE | Errno::MFILE) => {
-            // A peer may hold a descriptor per node: give some back, then try once more.
-            core.dentries.shrink(SHRINK_STEP);
-            core.rpc.engine().flush_forgets();
-            core.rpc.lookup(dir, wire_name)
-        }
-        answer => answer,
-    };
-    match answer {
+    match core.with_descriptors(|| core.rpc.lookup(dir, wire_name)) {
         Ok(entry) if entry.nodeid == 0 => {
             dir.cache_child(name, None, entry.entry_timeout(), version);
             Ok(None)
@@ -270,9 +261,6 @@ pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, 
         Err(errno) => Err(errno),
     }
 }
-
-/// How many names go when the peer runs out of descriptors.
-const SHRINK_STEP: usize = 1024;
 
 /// The node of an entry that the peer has counted a lookup for, with its attributes taken.
 ///

@@ -75,7 +75,7 @@ impl Engine {
                     let held = slot.clear();
                     drop(slot);
                     self.reaper.detached_ended();
-                    self.slots.give_back(tag);
+                    self.free_slot(tag);
                     drop(held);
                 }
                 State::Free | State::Done(..) | State::Abandoned => {}

@@ -1,20 +1,28 @@
 //! The completion thread: reaps for requests without an owner, and undoes what came too late.
 
-use super::slot::{Keeps, Payload, Slot, State};
-use super::{Engine, Outcome};
+use super::slot::{Keep, Payload, Slot, State};
+use super::{Call, Engine, Outcome, Ticket};
+use fusewire_sync::Arc;
 use fusewire_sync::atomic::Ordering;
 use fusewire_sync::thread;
 use fusewire_wire::abi::ReleaseIn;
 use fusewire_wire::dirent::DirentsPlus;
-use fusewire_wire::{Caller, Extensions, Head, Opcode, Request, reply};
+use fusewire_wire::{Caller, Extensions, Opcode, Request, reply};
 
 /// What a reply gave us that nobody wants.
 #[derive(Default)]
 struct Undo {
     /// Nodes with one reference more.
     nodes: Vec<u64>,
-    /// An open handle: node, handle, and whether it is a directory.
-    handle: Option<(u64, u64, bool)>,
+    /// Closes an open handle, and the node that it is of.
+    release: Option<(u64, Request<'static>)>,
+}
+
+/// A request to be sent when there is a slot.
+pub(super) struct Deferred {
+    nodeid: u64,
+    request: Request<'static>,
+    keep: Arc<dyn Keep>,
 }
 
 impl Engine {
@@ -23,9 +31,10 @@ impl Engine {
         self.reaper.register_completion();
         while !self.stopping.load(Ordering::Acquire) {
             self.undo_late();
+            self.send_deferred();
             if !self.reaper.completion_holds() {
                 thread::park();
-            } else if !self.late.lock().is_empty() {
+            } else if self.has_completion_work() {
                 // Queued by whoever had the token before us, after we looked.
             } else if self.ended.get().is_some() || self.reaper.detached() == 0 {
                 self.reaper.completion_leaves();
@@ -42,11 +51,89 @@ impl Engine {
         self.wake_completion();
     }
 
+    fn has_completion_work(&self) -> bool {
+        let can_send = self.deferred_len.load(Ordering::Acquire) > 0 && self.slots.has_free();
+        can_send || !self.late.lock().is_empty()
+    }
+
+    /// Makes a slot free whose request has ended for everybody.
+    pub(super) fn free_slot(&self, tag: u32) {
+        self.slots.give_back(tag);
+        if self.deferred_len.load(Ordering::Acquire) > 0 {
+            self.wake_completion();
+        }
+    }
+
     /// Wakes the completion thread, wherever it sleeps.
     pub(super) fn wake_completion(&self) {
         if self.reaper.wake_completion() {
             self.transport.wake();
         }
+    }
+
+    /// Sends a request that nobody waits for, as soon as there is a slot. Does not block. Its
+    /// outcome is not looked at.
+    pub(crate) fn send_later(&self, nodeid: u64, request: Request<'static>, keep: Arc<dyn Keep>) {
+        if self.check_usable().is_err() {
+            return;
+        }
+        let deferred = Deferred {
+            nodeid,
+            request,
+            keep,
+        };
+        let mut queue = self.deferred.lock();
+        queue.push_back(deferred);
+        self.deferred_len.store(queue.len(), Ordering::Release);
+        drop(queue);
+        self.wake_completion();
+    }
+
+    /// Sends what was deferred, as far as there are slots; the next one to become free comes here
+    /// again.
+    fn send_deferred(&self) {
+        while self.deferred_len.load(Ordering::Acquire) > 0 {
+            if self.check_usable().is_err() {
+                let dropped = std::mem::take(&mut *self.deferred.lock());
+                self.deferred_len.store(0, Ordering::Release);
+                drop(dropped);
+                return;
+            }
+            let Some(ticket) = self.try_reserve() else {
+                return;
+            };
+            let next = {
+                let mut queue = self.deferred.lock();
+                let next = queue.pop_front();
+                self.deferred_len.store(queue.len(), Ordering::Release);
+                next
+            };
+            let Some(deferred) = next else {
+                return;
+            };
+            let call = Call {
+                nodeid: deferred.nodeid,
+                request: deferred.request,
+                caller: Caller::default(),
+                extensions: Extensions::default(),
+                payload: Payload::None,
+                keeps: [Some(deferred.keep), None],
+            };
+            self.send_detached(ticket, call);
+        }
+    }
+
+    fn send_detached(&self, ticket: Ticket<'_>, call: Call<'_>) {
+        let tag = ticket.tag;
+        // What cannot be encoded was never open at the peer.
+        let Ok((unique, _)) = self.prepare(tag, call) else {
+            return;
+        };
+        std::mem::forget(ticket);
+        self.slots.lock(tag).detached = true;
+        self.reaper.count_detached();
+        self.submit(tag, unique);
+        self.reaper.appoint();
     }
 
     fn undo_late(&self) {
@@ -60,32 +147,21 @@ impl Engine {
                 continue;
             };
             let undo = undo_of(&slot, &outcome);
-            let unique = self.next_unique(tag);
-            let release = undo
-                .handle
-                .and_then(|(nodeid, fh, dir)| encode_release(&mut slot, unique, nodeid, fh, dir));
-            // An open file stays for its RELEASE, which goes out in this very slot.
-            let (payload, keeps): (Payload, Keeps) = if release.is_some() {
-                (std::mem::take(&mut slot.payload), [None, None])
-            } else {
-                slot.clear()
-            };
+            let (payload, keeps) = slot.clear();
             drop(slot);
             drop(payload);
             for keep in keeps.iter().flatten() {
                 keep.answered_late();
             }
-            drop(keeps);
             for nodeid in undo.nodes {
                 self.forget(nodeid, 1);
             }
-            match release {
-                Some(()) => self.submit(tag, unique),
-                None => {
-                    self.slots.give_back(tag);
-                    self.reaper.detached_ended();
-                }
+            if let (Some((nodeid, request)), Some(keep)) = (undo.release, &keeps[0]) {
+                self.send_later(nodeid, request, Arc::clone(keep));
             }
+            drop(keeps);
+            self.reaper.detached_ended();
+            self.free_slot(tag);
         }
     }
 }
@@ -104,12 +180,16 @@ fn undo_of(slot: &Slot, outcome: &Outcome) -> Undo {
         Opcode::Create | Opcode::Tmpfile => {
             if let Ok((entry, open)) = reply::create(body) {
                 undo.nodes.push(entry.nodeid);
-                undo.handle = Some((entry.nodeid, open.fh, false));
+                undo.release = Some((entry.nodeid, Request::Release(release_of(open.fh))));
             }
         }
-        Opcode::Open | Opcode::Opendir => {
-            let dir = slot.opcode == Opcode::Opendir;
-            undo.handle = reply::open(body).ok().map(|o| (slot.nodeid, o.fh, dir));
+        Opcode::Open => {
+            let open = reply::open(body).ok();
+            undo.release = open.map(|o| (slot.nodeid, Request::Release(release_of(o.fh))));
+        }
+        Opcode::Opendir => {
+            let open = reply::open(body).ok();
+            undo.release = open.map(|o| (slot.nodeid, Request::Releasedir(release_of(o.fh))));
         }
         Opcode::Readdirplus => undo.nodes = granted_nodes(&slot.payload, *payload_bytes as usize),
         _ => {}
@@ -131,30 +211,9 @@ fn granted_nodes(payload: &Payload, len: usize) -> Vec<u64> {
         .collect()
 }
 
-fn encode_release(slot: &mut Slot, unique: u64, nodeid: u64, fh: u64, dir: bool) -> Option<()> {
-    let arg = ReleaseIn {
+fn release_of(fh: u64) -> ReleaseIn {
+    ReleaseIn {
         fh,
         ..ReleaseIn::default()
-    };
-    let request = if dir {
-        Request::Releasedir(arg)
-    } else {
-        Request::Release(arg)
-    };
-    let head = Head {
-        unique,
-        nodeid,
-        caller: Caller::default(),
-    };
-    slot.head_len = request
-        .encode(&head, &Extensions::default(), &mut slot.head[..])
-        .ok()?;
-    slot.state = State::Queued;
-    slot.unique = unique;
-    slot.nodeid = nodeid;
-    slot.opcode = request.opcode();
-    slot.shape = request.reply();
-    slot.deadline_ns = u64::MAX;
-    slot.detached = true;
-    Some(())
+    }
 }

@@ -66,6 +66,9 @@ pub(crate) struct Engine {
     backlog_len: AtomicUsize,
     /// Slots whose answer came too late, for the completion thread.
     late: Mutex<Vec<u32>>,
+    /// Requests that nobody waits for and that wait for a slot.
+    deferred: Mutex<VecDeque<late::Deferred>>,
+    deferred_len: AtomicUsize,
     sequence: AtomicU64,
     /// When the timer next looks for expired requests; `u64::MAX` for never.
     next_scan_ns: AtomicU64,
@@ -91,7 +94,7 @@ pub(crate) struct Ticket<'e> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.engine.slots.give_back(self.tag);
+        self.engine.free_slot(self.tag);
     }
 }
 
@@ -146,6 +149,8 @@ impl Engine {
             backlog: Mutex::new(Rank::SUBMIT_QUEUE, VecDeque::with_capacity(slots as usize)),
             backlog_len: AtomicUsize::new(0),
             late: Mutex::new(Rank::LATE, Vec::with_capacity(slots as usize)),
+            deferred: Mutex::new(Rank::LATE, VecDeque::new()),
+            deferred_len: AtomicUsize::new(0),
             sequence: AtomicU64::new(1),
             next_scan_ns: AtomicU64::new(u64::MAX),
             ended: OnceLock::new(),

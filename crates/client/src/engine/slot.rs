@@ -92,8 +92,7 @@ pub(super) enum State {
     /// With the peer, nobody waits. Keeps payload and references until the peer answers. → Late by
     /// the reaper; → Abandoned by abort.
     Orphan,
-    /// Answered after all; the completion thread undoes the effect. → Free, or → Sent to carry the
-    /// request that undoes it.
+    /// Answered after all; the completion thread undoes the effect. → Free.
     Late(Outcome),
     /// The connection ended while the peer may be alive and may use the payload: never reused.
     Abandoned,
@@ -283,6 +282,11 @@ impl SlotTable {
     pub(super) fn close(&self) {
         self.free.lock().closed = true;
         self.freed.notify_all();
+    }
+
+    /// Whether a slot is free now.
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.lock().tags.is_empty()
     }
 
     /// Slots that hold a request, whatever its state.

@@ -95,7 +95,7 @@ impl Engine {
         }
         let (payload, keeps) = slot.clear();
         drop(slot);
-        self.slots.give_back(tag);
+        self.free_slot(tag);
         // May send a FORGET, so no lock is held here.
         drop(keeps);
         Some(outcome.map(|(head, payload_bytes)| Reply {
@@ -117,7 +117,7 @@ impl Engine {
             State::Queued => {
                 let held = slot.clear();
                 drop(slot);
-                self.slots.give_back(tag);
+                self.free_slot(tag);
                 drop(held);
             }
             State::Sent => {

@@ -7,6 +7,7 @@
 
 use super::Node;
 use crate::core::deadline_after;
+use crate::handle::Handle;
 use fusewire_sync::Arc;
 use fusewire_wire::abi::{Attr, AttrOut, EntryOut, FileKind};
 use rustix::io::Errno;
@@ -145,10 +146,10 @@ impl Node {
     ///
     /// # Errors
     /// ESTALE when the peer has reused the number; else what GETATTR says.
-    pub(crate) fn attr(self: &Arc<Self>, fh: Option<u64>) -> Result<Attr, Errno> {
+    pub(crate) fn attr(self: &Arc<Self>, handle: Option<&Arc<Handle>>) -> Result<Attr, Errno> {
         match self.cached_attr() {
             Some(attr) => Ok(attr),
-            None => self.fetch_attr(fh),
+            None => self.fetch_attr(handle),
         }
     }
 
@@ -156,10 +157,14 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::attr`].
-    pub(crate) fn fetch_attr(self: &Arc<Self>, fh: Option<u64>) -> Result<Attr, Errno> {
+    fn fetch_attr(self: &Arc<Self>, handle: Option<&Arc<Handle>>) -> Result<Attr, Errno> {
         self.check_fresh()?;
         let version = self.core.attr_version();
-        let out = self.core.rpc.getattr(self, fh)?;
+        let rpc = &self.core.rpc;
+        let out = match handle {
+            Some(handle) => rpc.getattr(handle, Some(handle.open().fh))?,
+            None => rpc.getattr(self, None)?,
+        };
         self.take_attr(&AttrReply::from(&out), version)
     }
 

@@ -1,0 +1,255 @@
+//! Opening and making files.
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::file::File;
+use crate::fs_ops;
+use crate::handle::Handle;
+use crate::meta::PERMISSION_BITS;
+use crate::node::Node;
+use crate::rpc::Target;
+use crate::walk::{self, End, Found, Links};
+use fusewire_sync::Arc;
+use fusewire_wire::InitFlags;
+use fusewire_wire::abi::FileKind;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+type Outcome<T> = std::result::Result<T, Errno>;
+
+/// How often a file that comes and goes between two requests is tried again.
+const OPEN_RACES: u32 = 8;
+
+/// How to open a file; as `std::fs::OpenOptions`.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    mode: u32,
+    custom_flags: u32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+macro_rules! option {
+    ($(#[$doc:meta])* $name:ident: $type:ty) => {
+        $(#[$doc])*
+        pub fn $name(&mut self, $name: $type) -> &mut Self {
+            self.$name = $name;
+            self
+        }
+    };
+}
+
+impl OpenOptions {
+    /// Nothing chosen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        OpenOptions {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            mode: 0o666,
+            custom_flags: 0,
+        }
+    }
+
+    option! {
+        /// For reading.
+        read: bool
+    }
+    option! {
+        /// For writing.
+        write: bool
+    }
+    option! {
+        /// For writing at the end of the file, wherever that is at the time.
+        append: bool
+    }
+    option! {
+        /// Emptied, if it is there. Needs `write`, and does not go with `append`.
+        truncate: bool
+    }
+    option! {
+        /// Made, if it is not there. Needs `write` or `append`.
+        create: bool
+    }
+    option! {
+        /// Made; EEXIST if anything is there, a symbolic link included. Needs `write` or `append`.
+        create_new: bool
+    }
+    option! {
+        /// Rights of a file that is made, less the umask. Default 0666.
+        mode: u32
+    }
+    option! {
+        /// Further `O_*` flags for the daemon, such as `O_SYNC`, `O_DIRECT` or `O_NOFOLLOW`; those
+        /// that the other options stand for are ignored.
+        custom_flags: u32
+    }
+
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// EINVAL for options that do not go together; ENOENT, EEXIST, EISDIR, ENOTDIR, ELOOP, ENXIO
+    /// (a device, pipe or socket, which has nothing behind it here), or what the daemon says to
+    /// LOOKUP, OPEN and CREATE.
+    pub fn open(&self, client: &Client, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        self.open_at(client, path)
+            .map_err(client.fail("open", path))
+    }
+
+    fn open_at(&self, client: &Client, path: &Path) -> Outcome<File> {
+        let flags = self.flags()?;
+        let links = if self.create_new || flags & OFlags::NOFOLLOW.bits() != 0 {
+            Links::NoFollow
+        } else {
+            Links::Follow
+        };
+        let end = if self.creates() {
+            End::MakeFile
+        } else {
+            End::Find
+        };
+        let root = &client.shared.root;
+        for _ in 0..OPEN_RACES {
+            let opened = match walk::find(root, path.as_os_str().as_bytes(), links, end)? {
+                Found::Node(_) if self.create_new => return Err(Errno::EXIST),
+                Found::Node(node) => self.open_node(client, &node, flags),
+                Found::Missing { dir, name } if self.creates() => {
+                    self.create_in(client, &dir, &name, flags)
+                }
+                Found::Missing { .. } => return Err(Errno::NOENT),
+            };
+            match opened {
+                Ok(handle) => return Ok(File::new(client, path, handle)),
+                // It came or went between the two requests.
+                Err(Errno::EXIST) if !self.create_new => {}
+                Err(Errno::NOENT) if self.creates() => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    fn creates(&self) -> bool {
+        self.create || self.create_new
+    }
+
+    /// The options as `O_*` flags.
+    fn flags(&self) -> Outcome<u32> {
+        let writes = self.write || self.append;
+        let access = match (self.read, writes) {
+            (true, false) => OFlags::RDONLY,
+            (false, true) => OFlags::WRONLY,
+            (true, true) => OFlags::RDWR,
+            (false, false) => return Err(Errno::INVAL),
+        };
+        // As in std: what changes the file needs a way to write, and only a file that is made
+        // may be both emptied and appended to.
+        let changes = self.truncate || self.creates();
+        if changes && !writes || self.append && self.truncate && !self.create_new {
+            return Err(Errno::INVAL);
+        }
+        let ours = OFlags::RWMODE | OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND;
+        let mut flags = (OFlags::from_bits_retain(self.custom_flags) - ours) | access;
+        flags.set(OFlags::APPEND, self.append);
+        flags.set(OFlags::CREATE, self.creates());
+        flags.set(OFlags::EXCL, self.create_new);
+        flags.set(OFlags::TRUNC, self.truncate && !self.create_new);
+        Ok(flags.bits())
+    }
+
+    /// Opens a file that is there.
+    fn open_node(&self, client: &Client, node: &Arc<Node>, flags: u32) -> Outcome<Arc<Handle>> {
+        match node.kind() {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::ISDIR),
+            FileKind::Symlink => return Err(Errno::LOOP),
+            _ => return Err(Errno::NXIO),
+        }
+        node.check_fresh()?;
+        let core = client.core();
+        let granted = core.rpc.negotiated().flags;
+        let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);
+        let not_for_open = OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY;
+        let mut sent = OFlags::from_bits_retain(flags) - not_for_open;
+        if !atomic {
+            sent -= OFlags::TRUNC;
+        }
+        let open = || {
+            let open = core.with_descriptors(|| core.rpc.open(node, sent.bits()))?;
+            Ok(Handle::new(Arc::clone(node), open))
+        };
+        if !self.truncate {
+            return open();
+        }
+        if atomic {
+            let size = node.change_size();
+            let handle = open()?;
+            size.set(0);
+            return Ok(handle);
+        }
+        let handle = open()?;
+        match fs_ops::set_size(node, 0, Some(&handle)) {
+            Ok(()) => Ok(handle),
+            Err(errno) => {
+                handle.close();
+                Err(errno)
+            }
+        }
+    }
+
+    /// Makes a file and opens it in one.
+    fn create_in(
+        &self,
+        client: &Client,
+        dir: &Arc<Node>,
+        name: &[u8],
+        flags: u32,
+    ) -> Outcome<Arc<Handle>> {
+        let core = client.core();
+        let sampled = core.attr_version();
+        let mode = FileKind::Regular.mode_bits() | (self.mode & PERMISSION_BITS);
+        let new = client.new_in(dir, name, mode)?;
+        let flags = OFlags::from_bits_retain(flags) - OFlags::NOCTTY;
+        let created = core.with_descriptors(|| core.rpc.create(&new, flags.bits()));
+        dir.expire_attr();
+        let (entry, open) = match created {
+            Ok(created) => created,
+            Err(errno) => {
+                dir.forget_child(name);
+                return Err(errno);
+            }
+        };
+        let node = match walk::take_entry(dir, &entry, sampled) {
+            Ok(node) => node,
+            Err(errno) => {
+                // There is no node to hold the handle that came with it.
+                core.rpc.release_later(entry.nodeid, dir.keep(), &open);
+                return Err(errno);
+            }
+        };
+        let handle = Handle::new(Arc::clone(&node), open);
+        if node.kind() != FileKind::Regular {
+            handle.close();
+            return Err(Errno::IO);
+        }
+        dir.adopt_child(name, Some(&node), entry.entry_timeout());
+        Ok(handle)
+    }
+}
