@@ -56,14 +56,16 @@ pub(crate) fn all() -> Result {
         }
     });
     println!("\n{}", table(&outcomes));
-    println!("{}", totals(&outcomes));
     let failed: Vec<&str> = outcomes
         .iter()
         .filter(|outcome| outcome.result.is_err())
         .map(|outcome| outcome.name)
         .collect();
     match failed.is_empty() {
-        true => Ok(()),
+        true => {
+            println!("{}", totals(&outcomes));
+            Ok(())
+        }
         false => Err(format!("failed: {}", failed.join(", "))),
     }
 }
