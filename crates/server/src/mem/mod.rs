@@ -18,7 +18,7 @@ use crate::caching::{CacheMode, Caching};
 use crate::fs::{Call, Errno, Features, FileSystem, Reply, Result, Usage};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::{Rank, RwLock, time};
-use fusewire_wire::abi::EntryOut;
+use fusewire_wire::abi::{EntryOut, ROOT_ID};
 use fusewire_wire::{InitFlags, Request};
 use inode::Time;
 use state::State;
@@ -52,6 +52,9 @@ pub struct MemOptions {
     pub max_inodes: u64,
     /// Where time stamps come from. Default the system's clock.
     pub time: TimeSource,
+    /// User and group of the root directory. Default those of this process, so that it may create
+    /// files there.
+    pub owner: (u32, u32),
 }
 
 impl Default for MemOptions {
@@ -64,6 +67,10 @@ impl Default for MemOptions {
             capacity_bytes: 4 << 30,
             max_inodes: 1 << 20,
             time: TimeSource::Wall,
+            owner: (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
         }
     }
 }
@@ -79,18 +86,18 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty file system: a root directory of user and group 0 with mode 0755.
+    /// An empty file system: a root directory with mode 0755.
     #[must_use]
     pub fn new(options: MemOptions) -> Self {
         let clock = AtomicU64::new(0);
         let now = tick(options.time, &clock);
+        let mut state = State::new(options.capacity_bytes, options.max_inodes, now);
+        let root = state.inode_mut(ROOT_ID);
+        (root.uid, root.gid) = options.owner;
         Memory {
             options,
             clock,
-            state: RwLock::new(
-                Rank::LEAF,
-                State::new(options.capacity_bytes, options.max_inodes, now),
-            ),
+            state: RwLock::new(Rank::LEAF, state),
         }
     }
 
