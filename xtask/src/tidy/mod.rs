@@ -8,6 +8,7 @@ mod arrows;
 mod dependencies;
 mod facade;
 mod leftovers;
+mod locking;
 mod promises;
 mod readme;
 mod rust;
@@ -52,7 +53,7 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-const RULES: [(&str, Rule); 12] = [
+const RULES: [(&str, Rule); 13] = [
     ("readable", rust::readable),
     ("crate arrows", arrows::between_crates),
     ("module arrows", arrows::inside_crates),
@@ -61,6 +62,7 @@ const RULES: [(&str, Rule); 12] = [
     ("unsafe", unsafety::check),
     ("leftovers", leftovers::check),
     ("dependencies", dependencies::check),
+    ("locking", locking::check),
     ("promises", promises::check),
     ("examples", readme::examples),
     ("commands", readme::commands),
