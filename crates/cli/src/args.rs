@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::bench;
 use crate::source::Source;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,7 +16,16 @@ pub struct Cli {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
-    pub command: Command,
+    pub action: Action,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    #[command(flatten)]
+    Command(Command),
+    /// Measure fusewire on this machine
+    Bench(bench::Arguments),
 }
 
 /// Options of every command.
@@ -55,7 +65,7 @@ pub enum Format {
     Json,
 }
 
-/// What to do.
+/// What to do with a source.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List files and directories

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod cat;
 mod context;
 mod copy;
@@ -19,7 +20,7 @@ mod source;
 mod stat;
 mod stats;
 
-use args::{Cli, Command};
+use args::{Action, Cli, Command, Common};
 use clap::Parser;
 use clap::error::ErrorKind;
 use context::Context;
@@ -35,7 +36,10 @@ const USAGE: i32 = 2;
 
 fn main() {
     let status = match Cli::try_parse() {
-        Ok(cli) => run(&cli),
+        Ok(cli) => match &cli.action {
+            Action::Command(command) => run(command, &cli.common),
+            Action::Bench(arguments) => bench::run(arguments),
+        },
         Err(error) => usage(&error),
     };
     std::process::exit(status);
@@ -67,9 +71,9 @@ fn usage(error: &clap::Error) -> i32 {
     USAGE
 }
 
-fn run(cli: &Cli) -> i32 {
-    let name = cli.command.name();
-    let Some(source) = &cli.common.source else {
+fn run(what: &Command, common: &Common) -> i32 {
+    let name = what.name();
+    let Some(source) = &common.source else {
         let text = "no source is given: use -s dir:PATH, -s vhost-user:SOCKET or \
                     -s virtiofsd:PATH, or set FUSEWIRE_SOURCE";
         report::line(Some(name), text);
@@ -82,9 +86,9 @@ fn run(cli: &Cli) -> i32 {
             return 1;
         }
     };
-    let copies = matches!(cli.command, Command::Get(_) | Command::Put(_));
+    let copies = matches!(what, Command::Get(_) | Command::Put(_));
     // What is copied keeps the rights it has.
-    let connect = Connect::new(&cli.common, copies.then_some(0));
+    let connect = Connect::new(common, copies.then_some(0));
     let session = match connect.open(source) {
         Ok(session) => session,
         Err(why) => {
@@ -97,7 +101,7 @@ fn run(cli: &Cli) -> i32 {
     if copies {
         interrupt.wind_down();
     }
-    let printed = command(&cli.command, &session, &report, cli);
+    let printed = command(what, &session, &report, common);
     let mut status = report.finish(&session.client);
     if let Err(error) = printed {
         status = match error.kind() {
@@ -108,7 +112,7 @@ fn run(cli: &Cli) -> i32 {
             }
         };
     }
-    if let Some(format) = cli.common.stats {
+    if let Some(format) = common.stats {
         stats::print(&session.client.stats(), format);
     }
     interrupt.unwatch();
@@ -120,7 +124,12 @@ fn run(cli: &Cli) -> i32 {
 ///
 /// # Errors
 /// When the output cannot be written. Everything else goes to the report.
-fn command(command: &Command, session: &Session, report: &Report, cli: &Cli) -> io::Result<()> {
+fn command(
+    command: &Command,
+    session: &Session,
+    report: &Report,
+    common: &Common,
+) -> io::Result<()> {
     let context = Context {
         client: &session.client,
         report,
@@ -134,12 +143,12 @@ fn command(command: &Command, session: &Session, report: &Report, cli: &Cli) -> 
         Command::Mkdir(args) => mkdir::run(args, &context),
         Command::Get(args) => {
             let (sources, target) = copy::operands(&args.paths);
-            let copying = copy::Copying::new(&context, &args.copying, cli.common.trace, session);
+            let copying = copy::Copying::new(&context, &args.copying, common.trace, session);
             copy::get::run(&copying, sources, target);
         }
         Command::Put(args) => {
             let (sources, target) = copy::operands(&args.paths);
-            let copying = copy::Copying::new(&context, &args.copying, cli.common.trace, session);
+            let copying = copy::Copying::new(&context, &args.copying, common.trace, session);
             copy::put::run(&copying, sources, target);
         }
     }
