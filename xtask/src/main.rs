@@ -66,7 +66,7 @@ enum Command {
     },
     /// The long cases at their full size.
     Soak,
-    /// Run benchmarks; arguments go to `fusewire-bench` as they are.
+    /// Run benchmarks; arguments go to `fusewire bench` as they are.
     #[command(disable_help_flag = true)]
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

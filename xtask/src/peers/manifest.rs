@@ -71,6 +71,15 @@ impl Manifest {
             .map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 
+    /// The program of a peer that is ready.
+    pub(crate) fn program(&self, name: &str) -> Option<&Path> {
+        let peer = self.peers.iter().find(|peer| peer.name == name)?;
+        match &peer.state {
+            State::Ready { path, .. } => Some(path),
+            State::Missing { .. } => None,
+        }
+    }
+
     /// An error that names every missing peer with its reason.
     pub(crate) fn require_all(&self) -> Result {
         let missing: Vec<String> = self
@@ -128,6 +137,13 @@ mod tests {
             example().text(),
             "one\t/a b/one\t1.2\t-\ntwo\t-\t-\tneeds root: run X\n"
         );
+    }
+
+    #[test]
+    fn only_a_ready_peer_has_a_program() {
+        assert_eq!(example().program("one"), Some(Path::new("/a b/one")));
+        assert_eq!(example().program("two"), None);
+        assert_eq!(example().program("three"), None);
     }
 
     #[test]
