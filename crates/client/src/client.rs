@@ -226,6 +226,7 @@ impl Connection {
             return;
         }
         if self.engine.ended().is_none() {
+            self.engine.quiesce();
             self.engine.flush_forgets();
             rpc::destroy(&self.engine);
         }

@@ -33,9 +33,12 @@ pub struct ReadDir {
     stream: Stream,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum State {
+    /// The daemon may have more.
     More,
+    /// It said something impossible, reported after what came before.
+    Failed(Errno),
     End,
 }
 
@@ -192,13 +195,18 @@ impl Iterator for ReadDir {
             if let Some(entry) = self.batch.pop_front() {
                 return Some(Ok(entry));
             }
-            if self.state == State::End {
-                return None;
-            }
-            if let Err(errno) = self.fill() {
-                self.state = State::End;
-                let Origin { path, client, .. } = &*self.stream.origin;
-                return Some(Err(client.fail("read directory", path)(errno)));
+            match self.state {
+                State::End => return None,
+                State::Failed(errno) => {
+                    self.state = State::End;
+                    let Origin { path, client, .. } = &*self.stream.origin;
+                    return Some(Err(client.fail("read directory", path)(errno)));
+                }
+                State::More => {
+                    if let Err(errno) = self.fill() {
+                        self.state = State::Failed(errno);
+                    }
+                }
             }
         }
     }

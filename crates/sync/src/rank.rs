@@ -25,8 +25,6 @@ macro_rules! ranks {
 ranks! {
     /// Position of an open file; held across a whole `Read` or `Write` call.
     FILE_POSITION = 5;
-    /// Position and buffer of an open directory stream.
-    DIR_STREAM = 6;
     /// One directory's LOOKUP and READDIR when the peer did not grant PARALLEL_DIROPS.
     DIR_SERIAL = 10;
     /// Names below one directory node.

@@ -83,6 +83,7 @@ impl Engine {
         }
         self.transport.wake();
         self.wake_completion();
+        self.reaper.wake_quiesce();
     }
 
     /// Has the completion thread end.

@@ -15,6 +15,7 @@ impl Fire for Engine {
         if self.forgets.len() > 0 {
             self.flush_forgets();
         }
+        self.reaper.wake_quiesce();
         if now_ns >= self.next_scan_ns.load(Ordering::Acquire) {
             self.expire(now_ns);
         }

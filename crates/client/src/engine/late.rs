@@ -82,11 +82,25 @@ impl Engine {
             request,
             keep,
         };
+        self.reaper.count_detached();
         let mut queue = self.deferred.lock();
         queue.push_back(deferred);
         self.deferred_len.store(queue.len(), Ordering::Release);
         drop(queue);
         self.wake_completion();
+    }
+
+    /// Waits until nothing is detached any more: the last thing before DESTROY, so that
+    /// it does not overtake a RELEASE. A peer that does not answer is given as long as for any
+    /// other operation without data.
+    pub(crate) fn quiesce(&self) {
+        let until_ns = self.timeouts.goodbye_ns(self.clock.now_ns());
+        self.arm_timer(until_ns);
+        self.reaper.quiesce(|| {
+            self.reaper.detached() > 0
+                && self.ended.get().is_none()
+                && self.clock.now_ns() < until_ns
+        });
     }
 
     /// Sends what was deferred, as far as there are slots; the next one to become free comes here
@@ -96,7 +110,7 @@ impl Engine {
             if self.check_usable().is_err() {
                 let dropped = std::mem::take(&mut *self.deferred.lock());
                 self.deferred_len.store(0, Ordering::Release);
-                drop(dropped);
+                dropped.iter().for_each(|_| self.reaper.detached_ended());
                 return;
             }
             let Some(ticket) = self.try_reserve() else {
@@ -125,13 +139,13 @@ impl Engine {
 
     fn send_detached(&self, ticket: Ticket<'_>, call: Call<'_>) {
         let tag = ticket.tag;
-        // What cannot be encoded was never open at the peer.
         let Ok((unique, _)) = self.prepare(tag, call) else {
+            // What cannot be encoded was never open at the peer.
+            self.reaper.detached_ended();
             return;
         };
         std::mem::forget(ticket);
         self.slots.lock(tag).detached = true;
-        self.reaper.count_detached();
         self.submit(tag, unique);
         self.reaper.appoint();
     }

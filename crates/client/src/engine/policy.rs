@@ -13,16 +13,24 @@ pub struct Timeouts {
     pub data: Option<Duration>,
 }
 
+const DEFAULT_METADATA: Duration = Duration::from_secs(30);
+
 impl Default for Timeouts {
     fn default() -> Self {
         Timeouts {
-            metadata: Some(Duration::from_secs(30)),
+            metadata: Some(DEFAULT_METADATA),
             data: Some(Duration::from_secs(60)),
         }
     }
 }
 
 impl Timeouts {
+    /// How long a shutdown that begins now waits for what is still in flight.
+    pub(super) fn goodbye_ns(&self, now_ns: u64) -> u64 {
+        let patience = self.metadata.unwrap_or(DEFAULT_METADATA);
+        now_ns.saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// When a request that starts now ends by itself; `u64::MAX` for never.
     pub(super) fn deadline_ns(&self, opcode: Opcode, now_ns: u64) -> u64 {
         let timeout = match opcode {

@@ -9,7 +9,7 @@
 
 use fusewire_sync::atomic::{AtomicU32, Ordering};
 use fusewire_sync::thread::{self, Thread};
-use fusewire_sync::{Mutex, Rank};
+use fusewire_sync::{Condvar, Mutex, Rank};
 
 /// The token and those who want it.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Reaper {
     state: Mutex<State>,
     /// Requests in flight that no thread waits for.
     detached: AtomicU32,
+    quiet: Mutex<()>,
+    quieter: Condvar,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,8 @@ impl Reaper {
                 },
             ),
             detached: AtomicU32::new(0),
+            quiet: Mutex::new(Rank::LEAF, ()),
+            quieter: Condvar::new(),
         }
     }
 
@@ -128,7 +132,24 @@ impl Reaper {
 
     /// A detached request has ended.
     pub(super) fn detached_ended(&self) {
-        self.detached.fetch_sub(1, Ordering::AcqRel);
+        if self.detached.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.wake_quiesce();
+        }
+    }
+
+    /// Waits while `busy` says so, looking whenever no request is detached any more and whenever
+    /// [`Reaper::wake_quiesce`] is called.
+    pub(super) fn quiesce(&self, busy: impl Fn() -> bool) {
+        let mut quiet = self.quiet.lock();
+        while busy() {
+            quiet = self.quieter.wait(quiet);
+        }
+    }
+
+    /// Has [`Reaper::quiesce`] look again.
+    pub(super) fn wake_quiesce(&self) {
+        let _quiet = self.quiet.lock();
+        self.quieter.notify_all();
     }
 
     /// The calling thread is the completion thread from now on.
