@@ -35,6 +35,8 @@ pub(super) enum Outcome {
     Ok,
     /// A positive errno.
     Errno(i32),
+    /// Nothing at all: virtiofsd answers DESTROY so.
+    Empty,
     /// No reply that FUSE knows.
     Malformed,
 }
@@ -170,6 +172,7 @@ impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             Outcome::Ok => f.write_str("ok"),
+            Outcome::Empty => f.write_str("empty"),
             Outcome::Malformed => f.write_str("malformed"),
             Outcome::Errno(number) => match errno::name(number) {
                 Some(name) => f.write_str(name),

@@ -5,7 +5,7 @@ use super::record::{End, Outcome, Sent};
 use crate::{Completion, PeerFault, Submission, SubmitError, Transport};
 use fusewire_sync::time::Clock;
 use fusewire_sync::{Mutex, Rank};
-use fusewire_wire::reply;
+use fusewire_wire::reply::{self, ReplyError};
 use std::io::Write;
 
 /// How many one-way messages may wait for their line; more are only counted.
@@ -26,8 +26,8 @@ pub enum TraceFormat {
 ///
 /// A line is written when the reply is reaped, before it is handed on: whoever sees a result can
 /// rely on its line being written. Sizes are in bytes, head and payload together; the latency is
-/// from submission to reaping; the result is `ok`, the name of the errno, `malformed`, or
-/// `unanswered` for what the end of the trace overtakes.
+/// from submission to reaping; the result is `ok`, the name of the errno, `empty` for a reply of no
+/// bytes, `malformed` for one that is none, or `unanswered` for what the end of the trace overtakes.
 ///
 /// Lines are written by [`Transport::reap`], [`Transport::kick`] and the drop only, so with no
 /// lock held but the sink's own; a sink that blocks holds these up. After its first error a sink
@@ -111,6 +111,7 @@ impl<T> Traced<T> {
                 latency_ns: now_ns.saturating_sub(sent.at_ns),
                 outcome: match reply::parse_header(completion.head) {
                     Ok(header) => header.error.map_or(Outcome::Ok, Outcome::Errno),
+                    Err(ReplyError::Short(0)) => Outcome::Empty,
                     Err(_) => Outcome::Malformed,
                 },
             };
@@ -293,6 +294,10 @@ mod tests {
         traced.inner.reply(0, &[1, 2, 3], 0);
         traced.reap(&mut |_| {}).unwrap();
         assert!(sink.text().ends_with("reply=3 latency=0.0us malformed\n"));
+        lookup(&traced, 0, 4, b"a").unwrap();
+        traced.inner.reply(0, &[], 0);
+        traced.reap(&mut |_| {}).unwrap();
+        assert!(sink.text().ends_with("reply=0 latency=0.0us empty\n"));
     }
 
     #[test]
