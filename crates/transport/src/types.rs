@@ -28,7 +28,9 @@ pub struct Submission<'a> {
     pub payload_out: &'a [Segment],
     /// Room for the reply's FUSE header and fixed arguments, at least 16 bytes.
     pub reply_head_bytes: u32,
-    /// Where the rest of the reply goes. Nothing may touch it until the reply is reaped.
+    /// Where the rest of the reply goes. Nothing may touch it until the reply is reaped. For READ it
+    /// must be exactly as long as the request says: virtiofsd fills all of it, and answers EIO when
+    /// that is more.
     pub payload_in: &'a [Segment],
 }
 

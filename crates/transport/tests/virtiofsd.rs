@@ -2,11 +2,14 @@
 
 mod common;
 
-use common::{Peer, body, call, daemon, getattr, init, lookup, peers, start, wait_for};
+use common::{Peer, body, call, daemon, getattr, init, lookup, peers, start, wait_for, watch};
+use fusewire_mem::Segment;
 use fusewire_transport::vhost_user::{Cache, ConnectError, Options, Sandbox, VhostUser, spawn};
 use fusewire_transport::{Death, Submission, SubmitError, Transport};
 use fusewire_wire::Opcode;
-use fusewire_wire::abi::{AttrOut, ForgetIn, OutHeader};
+use fusewire_wire::abi::{
+    AttrOut, ForgetIn, OpenIn, OpenOut, OutHeader, ReadIn, WriteIn, WriteOut,
+};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -104,12 +107,140 @@ fn many_requests_in_flight_go_round_and_round() {
     });
 }
 
+/// `count` segments of 4 KiB, every other frame of the arena.
+fn scattered(transport: &VhostUser, count: usize) -> (Vec<fusewire_mem::Frames>, Vec<Segment>) {
+    let mut frames: Vec<_> = (0..2 * count)
+        .map(|_| transport.arena().alloc(0).unwrap())
+        .collect();
+    frames.sort_by_key(fusewire_mem::Frames::offset);
+    let frames: Vec<_> = frames.into_iter().step_by(2).collect();
+    let segments = frames.iter().map(|f| f.segment(4096)).collect();
+    (frames, segments)
+}
+
+/// The first `len` bytes of `segments`. A READ must not have more room than it asks for: virtiofsd
+/// fills all of it and then answers EIO.
+fn trimmed(segments: &[Segment], len: usize) -> Vec<Segment> {
+    let mut left = len as u32;
+    segments
+        .iter()
+        .map(|segment| {
+            let len = segment.len.min(left);
+            left -= len;
+            Segment { len, ..*segment }
+        })
+        .collect()
+}
+
+#[test]
+fn payload_goes_out_and_comes_back_however_it_lies() {
+    each(|peer| {
+        let directory = directory();
+        let transport = start(peer, directory.path());
+        assert_eq!(init(&transport).max_write, 1 << 20);
+        let node = lookup(&transport, 4, "hello").unwrap().nodeid;
+        let open = OpenIn {
+            flags: 2,
+            ..OpenIn::default()
+        };
+        let open = common::head(Opcode::Open, 6, node, open.as_bytes(), 0);
+        let fh = body::<OpenOut>(&call(&transport, &open, size_of::<OpenOut>()), 6)
+            .unwrap()
+            .fh;
+        let whole = [0, 1].map(|_| transport.arena().alloc(8).unwrap());
+        let contiguous = |i: usize| vec![whole[i].segment(1 << 20)];
+        // As many segments as a request can have, and one.
+        let most = transport.limits().max_segments as usize;
+        let (out_frames, out) = scattered(&transport, most);
+        let (back_frames, back) = scattered(&transport, most);
+        let scattered_bytes = most * 4096;
+        for (round, (out, back, len)) in [
+            (contiguous(0), contiguous(1), 1 << 20),
+            (out.clone(), contiguous(1), scattered_bytes),
+            (contiguous(0), back.clone(), scattered_bytes),
+            (out, back, scattered_bytes),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let content: Vec<u8> = (0..len).map(|i| (i / 7 + i / 4096 + round) as u8).collect();
+            let region = transport.arena().region();
+            let (out, back) = (trimmed(&out, len), trimmed(&back, len));
+            let mut rest = &content[..];
+            for segment in &out {
+                let (now, later) = rest.split_at(segment.len as usize);
+                region.bytes(segment.offset, now.len()).copy_from(now);
+                rest = later;
+            }
+            let unique = 100 + 4 * round as u64;
+            let write = WriteIn {
+                fh,
+                offset: 0,
+                size: len as u32,
+                ..WriteIn::default()
+            };
+            let head = common::head(Opcode::Write, unique, node, write.as_bytes(), len as u32);
+            let reply = exchange(&transport, &head, &out, 24, &[]);
+            assert_eq!(
+                body::<WriteOut>(&reply.0, unique).unwrap().size as usize,
+                len
+            );
+            let read = ReadIn {
+                fh,
+                offset: 0,
+                size: len as u32,
+                ..ReadIn::default()
+            };
+            let head = common::head(Opcode::Read, unique + 2, node, read.as_bytes(), 0);
+            let (reply, payload_bytes) = exchange(&transport, &head, &[], 16, &back);
+            assert_eq!(
+                (reply.len(), payload_bytes as usize),
+                (16, len),
+                "round {round}: {reply:?}"
+            );
+            let mut got = Vec::new();
+            for segment in &back {
+                got.extend(region.bytes(segment.offset, segment.len as usize).to_vec());
+            }
+            assert!(got == content, "round {round}: other bytes came back");
+        }
+        drop((out_frames, back_frames));
+        assert_eq!(
+            std::fs::metadata(directory.path().join("hello"))
+                .unwrap()
+                .len(),
+            1 << 20
+        );
+    });
+}
+
+/// One request with payload: reply head and payload length.
+fn exchange(
+    transport: &VhostUser,
+    head: &[u8],
+    payload_out: &[Segment],
+    reply_head_bytes: u32,
+    payload_in: &[Segment],
+) -> (Vec<u8>, u32) {
+    let request = Submission {
+        tag: 0,
+        head,
+        payload_out,
+        reply_head_bytes,
+        payload_in,
+    };
+    transport.submit(&request).unwrap();
+    transport.kick();
+    let (_, head, payload_bytes) = wait_for(transport, 1).remove(0);
+    (head, payload_bytes)
+}
+
 #[test]
 fn a_killed_daemon_is_noticed_with_its_status() {
     each(|peer| {
         let directory = directory();
-        let transport = Arc::new(start(peer, directory.path()));
-        init(&*transport);
+        let transport = start(peer, directory.path());
+        init(&transport);
         signal(&transport, rustix::process::Signal::STOP);
         let head = getattr(4, 1);
         transport
@@ -122,24 +253,19 @@ fn a_killed_daemon_is_noticed_with_its_status() {
             })
             .unwrap();
         transport.kick();
-        let waiter = {
-            let transport = Arc::clone(&transport);
-            thread::spawn(move || transport.wait())
-        };
-        let watcher = {
-            let transport = Arc::clone(&transport);
-            thread::spawn(move || transport.watch())
-        };
+        let client = Arc::clone(&transport);
+        let waiter = thread::spawn(move || client.wait());
         let start = Instant::now();
         signal(&transport, rustix::process::Signal::KILL);
-        let Death::Peer(why) = watcher.join().unwrap() else {
-            panic!("closed?");
-        };
         waiter.join().unwrap();
+        let client = Arc::clone(&transport);
+        let Death::Peer(why) = transport.how_it_ended() else {
+            panic!("not by us");
+        };
         assert!(start.elapsed() < Duration::from_secs(1));
         assert!(why.contains("signal 9"), "{why}");
-        assert_eq!(transport.submit_oneway(&head), Err(SubmitError::Dead));
-        transport.wait();
+        assert_eq!(client.submit_oneway(&head), Err(SubmitError::Dead));
+        client.wait();
     });
 }
 
@@ -147,8 +273,8 @@ fn a_killed_daemon_is_noticed_with_its_status() {
 fn a_stopped_daemon_holds_nobody_up() {
     each(|peer| {
         let directory = directory();
-        let transport = Arc::new(start(peer, directory.path()));
-        init(&*transport);
+        let transport = start(peer, directory.path());
+        init(&transport);
         signal(&transport, rustix::process::Signal::STOP);
         let forget = ForgetIn { nlookup: 0 };
         let forget = common::head(Opcode::Forget, 0, 1, forget.as_bytes(), 0);
@@ -157,26 +283,14 @@ fn a_stopped_daemon_holds_nobody_up() {
             let _ = transport.submit_oneway(&forget);
             transport.kick();
         }
-        let threads: Vec<_> = (0..2)
-            .map(|i| {
-                let transport = Arc::clone(&transport);
-                thread::spawn(move || {
-                    if i == 0 {
-                        transport.wait();
-                    } else {
-                        assert_eq!(transport.watch(), Death::Closed);
-                    }
-                })
-            })
-            .collect();
+        let client = Arc::clone(&transport);
+        let waiter = thread::spawn(move || client.wait());
+        let pid = transport.info().pid.unwrap();
         let start = Instant::now();
         transport.close();
         assert!(start.elapsed() < Duration::from_secs(1));
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        let pid = transport.info().pid.unwrap();
-        drop(Arc::into_inner(transport).unwrap());
+        waiter.join().unwrap();
+        assert_eq!(transport.how_it_ended(), Death::Closed);
         assert!(is_gone(pid), "a stopped daemon was left behind");
         assert!(start.elapsed() < Duration::from_secs(3));
     });
@@ -193,7 +307,7 @@ fn when_we_are_killed_the_daemon_ends() {
         let transport = start(&peer, directory.path());
         init(&transport);
         println!("pid={}", transport.info().pid.unwrap());
-        transport.watch();
+        transport.how_it_ended();
         return;
     }
     each(|peer| {
@@ -243,7 +357,7 @@ fn every_way_to_start_it() {
             config.writeback = writeback;
             config.thread_pool_size = thread_pool_size;
             config.xattr = true;
-            let transport = spawn(&config, &small()).unwrap();
+            let transport = watch(spawn(&config, &small()).unwrap());
             init(&transport);
             assert!(lookup(&transport, 4, "hello").is_ok());
         }
@@ -251,7 +365,7 @@ fn every_way_to_start_it() {
         let odd = odd.path().join("with, comma and \\ backslash");
         std::fs::create_dir(&odd).unwrap();
         std::fs::write(odd.join("inside"), "").unwrap();
-        let transport = spawn(&daemon(peer, &odd), &small()).unwrap();
+        let transport = watch(spawn(&daemon(peer, &odd), &small()).unwrap());
         init(&transport);
         assert!(lookup(&transport, 4, "inside").is_ok());
     });
@@ -309,7 +423,7 @@ fn what_a_flavour_lacks_is_said() {
 fn a_forked_child_leaves_the_connection_alone() {
     each(|peer| {
         let directory = directory();
-        let transport = start(peer, directory.path());
+        let transport = spawn(&daemon(peer, directory.path()), &small()).unwrap();
         init(&transport);
         // SAFETY: the child closes and drops what it inherited, and leaves by _exit.
         let child = unsafe { libc::fork() };

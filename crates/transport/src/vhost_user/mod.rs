@@ -253,6 +253,12 @@ impl VhostUser {
         }
     }
 
+    /// How the connection has ended, if it has. Does not block.
+    #[must_use]
+    pub fn death(&self) -> Option<Death> {
+        self.life.death()
+    }
+
     /// Ends the connection for `reason`, unless it has ended, and every wait.
     fn end(&self, reason: Death) {
         // A forked child has the same socket: it must not shut down what the parent goes on using.

@@ -1,10 +1,12 @@
 //! Real peers, and FUSE messages in their plainest form.
 
 use fusewire_transport::vhost_user::{Flavour, Options, VhostUser, Virtiofsd, spawn};
-use fusewire_transport::{Completion, Submission, Transport};
-use fusewire_wire::Opcode;
+use fusewire_transport::{Completion, Death, Submission, Transport};
 use fusewire_wire::abi::{EntryOut, GetattrIn, InHeader, InitIn, InitOut, OutHeader};
+use fusewire_wire::{InitFlags, Opcode};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A daemon that tests can use.
@@ -58,13 +60,54 @@ fn find(name: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A connection that is watched, so that a daemon's death fails the test and does not hang it.
+pub struct Watched {
+    transport: Arc<VhostUser>,
+    watcher: Option<JoinHandle<Death>>,
+}
+
+impl Watched {
+    /// Blocks until the connection has ended.
+    pub fn how_it_ended(mut self) -> Death {
+        let watcher = self.watcher.take().expect("asked once");
+        watcher.join().unwrap()
+    }
+}
+
+impl std::ops::Deref for Watched {
+    type Target = Arc<VhostUser>;
+    fn deref(&self) -> &Arc<VhostUser> {
+        &self.transport
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.transport.close();
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
 /// That peer, serving `directory`.
-pub fn start(peer: &Peer, directory: &Path) -> VhostUser {
+pub fn start(peer: &Peer, directory: &Path) -> Watched {
     let options = Options {
         arena_bytes: 16 << 20,
         ..Options::default()
     };
-    spawn(&daemon(peer, directory), &options).unwrap_or_else(|e| panic!("{}: {e}", peer.name))
+    let transport =
+        spawn(&daemon(peer, directory), &options).unwrap_or_else(|e| panic!("{}: {e}", peer.name));
+    watch(transport)
+}
+
+pub fn watch(transport: VhostUser) -> Watched {
+    let transport = Arc::new(transport);
+    let watcher = {
+        let transport = Arc::clone(&transport);
+        Some(thread::spawn(move || transport.watch()))
+    };
+    Watched { transport, watcher }
 }
 
 pub fn daemon(peer: &Peer, directory: &Path) -> Virtiofsd {
@@ -94,7 +137,7 @@ pub fn head(opcode: Opcode, unique: u64, nodeid: u64, body: &[u8], payload_bytes
 }
 
 /// Sends one request with tag 0 and waits for its reply head.
-pub fn call(transport: &dyn Transport, head: &[u8], reply_bytes: usize) -> Vec<u8> {
+pub fn call(transport: &VhostUser, head: &[u8], reply_bytes: usize) -> Vec<u8> {
     let request = Submission {
         tag: 0,
         head,
@@ -108,13 +151,16 @@ pub fn call(transport: &dyn Transport, head: &[u8], reply_bytes: usize) -> Vec<u
 }
 
 /// Reaps, sleeping in between, until `count` replies have come: tag, head, payload length.
-pub fn wait_for(transport: &dyn Transport, count: usize) -> Vec<(u32, Vec<u8>, u32)> {
+pub fn wait_for(transport: &VhostUser, count: usize) -> Vec<(u32, Vec<u8>, u32)> {
     let mut replies = Vec::new();
     loop {
         let mut sink = |c: Completion<'_>| replies.push((c.tag, c.head.to_vec(), c.payload_bytes));
         transport.reap(&mut sink).unwrap();
         if replies.len() >= count {
             return replies;
+        }
+        if let Some(death) = transport.death() {
+            panic!("{death:?} with {} of {count} replies", replies.len());
         }
         transport.wait();
     }
@@ -130,13 +176,13 @@ pub fn body<T: FromBytes>(reply: &[u8], unique: u64) -> Result<T, i32> {
     Ok(T::read_from_prefix(rest).unwrap().0)
 }
 
-/// INIT without any capability.
-pub fn init(transport: &dyn Transport) -> InitOut {
+/// INIT with what a WRITE of 1 MiB needs: without it, the C virtiofsd dies of one.
+pub fn init(transport: &VhostUser) -> InitOut {
     let init = InitIn {
         major: 7,
         minor: 38,
         max_readahead: 1 << 20,
-        flags: 0,
+        flags: (InitFlags::BIG_WRITES | InitFlags::MAX_PAGES).bits() as u32,
         flags2: 0,
         unused: [0; 11],
     };
@@ -145,7 +191,7 @@ pub fn init(transport: &dyn Transport) -> InitOut {
 }
 
 /// LOOKUP of `name` in the root.
-pub fn lookup(transport: &dyn Transport, unique: u64, name: &str) -> Result<EntryOut, i32> {
+pub fn lookup(transport: &VhostUser, unique: u64, name: &str) -> Result<EntryOut, i32> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
     let head = head(Opcode::Lookup, unique, 1, &bytes, 0);
