@@ -9,8 +9,8 @@ pub const MAX_HEAD_BYTES: usize = 8192;
 /// Longest reply head (FUSE header and fixed arguments).
 pub const MAX_REPLY_HEAD_BYTES: usize = 512;
 
-/// Descriptors of a request beside its payload: two for the head, one for the reply head.
-pub(crate) const HEAD_PARTS: u32 = 3;
+/// Descriptors of a request beside its payload: its head and its reply head.
+const HEAD_PARTS: u32 = 2;
 
 /// Smallest and largest queue that can be asked for.
 pub(crate) const QUEUE_SIZES: std::ops::RangeInclusive<u16> = 8..=32_768;
@@ -115,7 +115,7 @@ impl Plan {
     /// A plan for queues of `queue_size` entries.
     pub(crate) fn new(queue_size: u16) -> Self {
         // A chain must not be longer than the queue, not even an indirect one (virtio 1.2, 2.7.5.3).
-        let max_segments = u32::from(queue_size).min(MAX_CHAIN) - HEAD_PARTS - 1;
+        let max_segments = u32::from(queue_size).min(MAX_CHAIN) - HEAD_PARTS;
         let (hiprio, end) = RingLayout::new(queue_size.min(64), 0);
         let (request, end) = RingLayout::new(queue_size, end);
         let oneway = end.next_multiple_of(LINE);

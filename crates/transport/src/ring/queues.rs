@@ -1,7 +1,7 @@
 //! The two queues of a FUSE device, and the cells that heads and reply heads are copied through.
 
 use super::driver::{Calls, DriverQueue, Used, write_table};
-use super::layout::{HEAD_PARTS, MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES, Plan, QUEUE_SIZES};
+use super::layout::{MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES, Plan, QUEUE_SIZES};
 use super::parts::{F_WRITE, Merged, Part};
 use super::shadow::Chain;
 use crate::types::{Completion, Limits, PeerFault, Submission, SubmitError};
@@ -9,9 +9,6 @@ use fusewire_mem::{Arena, Region, Segment};
 use fusewire_sync::atomic::{AtomicBool, Ordering};
 use fusewire_sync::{Arc, Mutex, Rank};
 use std::io;
-
-/// Bytes of `fuse_in_header`.
-const IN_HEADER_BYTES: usize = 40;
 
 /// Replies taken at a time under the queue's lock.
 const BATCH: usize = 16;
@@ -218,30 +215,18 @@ impl Queues {
         request: &Submission<'a>,
         head_at: u64,
     ) -> impl Iterator<Item = Part> + Clone + use<'a> {
-        // Before a payload, header and arguments go apart, as Linux sends them: the C virtiofsd
-        // takes a WRITE without copying it only then.
-        let split = if request.payload_out.is_empty() {
-            request.head.len()
-        } else {
-            request.head.len().min(IN_HEADER_BYTES)
+        let head = Part {
+            addr: self.addr(head_at),
+            len: request.head.len() as u32,
+            flags: 0,
         };
-        let head = self.addr(head_at);
-        let heads = [(0, split), (split, request.head.len() - split)]
-            .into_iter()
-            .filter(|(_, len)| *len > 0)
-            .map(move |(start, len)| Part {
-                addr: head + start as u64,
-                len: len as u32,
-                flags: 0,
-            });
         let reply = Part {
             addr: self.addr(self.plan.reply_cell(request.tag)),
             len: request.reply_head_bytes,
             flags: F_WRITE,
         };
         let base = self.arena.region().base_addr();
-        debug_assert_eq!(HEAD_PARTS, 3);
-        heads
+        std::iter::once(head)
             .chain(Merged::new(request.payload_out, base, 0))
             .chain(std::iter::once(reply))
             .chain(Merged::new(request.payload_in, base, F_WRITE))
