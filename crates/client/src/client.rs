@@ -235,6 +235,7 @@ impl Connection {
         for thread in threads {
             let _ = thread.join();
         }
+        self.engine.stop_timer();
     }
 }
 

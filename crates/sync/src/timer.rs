@@ -18,7 +18,7 @@ pub trait Fire: Send + Sync {
 /// Deadlines and, unless manual, the thread that waits for them.
 pub struct Timer {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Timer {
@@ -48,9 +48,10 @@ impl Timer {
     /// # Errors
     /// EAGAIN when no thread can be started.
     pub fn start(clock: Clock) -> io::Result<Self> {
-        let mut timer = Timer::manual(clock);
+        let timer = Timer::manual(clock);
         let shared = Arc::clone(&timer.shared);
-        timer.thread = Some(crate::thread::spawn("fw-timer", move || shared.run())?);
+        let thread = crate::thread::spawn("fw-timer", move || shared.run())?;
+        *timer.thread.lock() = Some(thread);
         Ok(timer)
     }
 
@@ -64,7 +65,7 @@ impl Timer {
                 wake: alarm::Alarm::default(),
                 runner: OnceLock::new(),
             }),
-            thread: None,
+            thread: Mutex::new(Rank::LEAF, None),
         }
     }
 
@@ -87,18 +88,25 @@ impl Timer {
     pub fn run_due(&self) {
         self.shared.run_due();
     }
+
+    /// Ends the thread, which fires nothing more, and waits until it is gone; called by a task
+    /// that the timer is firing, it does not wait. Dropping the timer does the same, but its last
+    /// owner may be such a task: whoever needs the thread to be gone stops the timer before.
+    pub fn stop(&self) {
+        self.shared.state.lock().stop = true;
+        self.shared.wake.ring();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && self.shared.runner.get() != Some(&std::thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.shared.state.lock().stop = true;
-        self.shared.wake.ring();
-        if let Some(thread) = self.thread.take() {
-            // The last owner of a timer may be a task that the timer itself is firing.
-            if self.shared.runner.get() != Some(&std::thread::current().id()) {
-                let _ = thread.join();
-            }
-        }
+        self.stop();
     }
 }
 
@@ -215,6 +223,18 @@ mod tests {
         timer.arm(at_ns, Arc::downgrade(&task));
         assert!(rx.recv().unwrap() >= at_ns);
         drop(timer);
+        assert!(rx.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_stopped_timer_fires_no_more() {
+        let clock = Clock::monotonic();
+        let timer = Timer::start(clock).unwrap();
+        let (tx, rx) = mpsc::channel();
+        let task: Arc<dyn Fire> = Arc::new(Note(tx));
+        timer.stop();
+        timer.arm(1, Arc::downgrade(&task));
+        timer.stop();
         assert!(rx.try_recv().is_err());
     }
 

@@ -92,4 +92,9 @@ impl Engine {
         self.transport.wake();
         self.wake_completion();
     }
+
+    /// Ends the timer's thread and waits for it: no deadline passes and nothing is flushed any more.
+    pub(crate) fn stop_timer(&self) {
+        self.timer.stop();
+    }
 }
