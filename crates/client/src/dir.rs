@@ -118,7 +118,12 @@ impl ReadDir {
         let sampled = core.attr_version();
         let bytes = {
             let _serial = one_at_a_time.then(|| node.serial.lock());
-            core.with_descriptors(|| rpc.readdir(handle, handle.open(), self.offset, size, plus))?
+            core.with_descriptors(|| rpc.readdir(handle, handle.open(), self.offset, size, plus))
+        };
+        let bytes = match bytes {
+            // The directory was removed, and readdir(3) takes that for its end.
+            Err(Errno::NOENT) => Vec::new(),
+            bytes => bytes?,
         };
         if bytes.is_empty() {
             self.state = State::End;

@@ -238,7 +238,7 @@ impl Client {
                 // As open(2) and mknod(2) say of a missing name with a slash behind it.
                 return Err(Errno::NOENT);
             }
-            let sampled = self.core().attr_version();
+            let (sampled, version) = (self.core().attr_version(), dir.children_version());
             let new = self.new_in(&dir, &name, mode)?;
             let entry = self.core().with_descriptors(|| request(&new));
             dir.expire_attr();
@@ -250,7 +250,7 @@ impl Client {
                 }
             };
             let node = walk::take_entry(&dir, &entry, sampled)?;
-            dir.adopt_child(&name, Some(&node), entry.entry_timeout());
+            dir.adopt_child(&name, &node, entry.entry_timeout(), version);
             Ok(())
         };
         make().map_err(self.fail(operation, path))

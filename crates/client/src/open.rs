@@ -223,7 +223,7 @@ impl OpenOptions {
         flags: u32,
     ) -> Outcome<Arc<Handle>> {
         let core = client.core();
-        let sampled = core.attr_version();
+        let (sampled, version) = (core.attr_version(), dir.children_version());
         let mode = FileKind::Regular.mode_bits() | (self.mode & PERMISSION_BITS);
         let new = client.new_in(dir, name, mode)?;
         let flags = OFlags::from_bits_retain(flags) - OFlags::NOCTTY;
@@ -249,7 +249,7 @@ impl OpenOptions {
             handle.close();
             return Err(Errno::IO);
         }
-        dir.adopt_child(name, Some(&node), entry.entry_timeout());
+        dir.adopt_child(name, &node, entry.entry_timeout(), version);
         Ok(handle)
     }
 }

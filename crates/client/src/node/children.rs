@@ -122,19 +122,29 @@ impl Node {
         children.names.remove(name).and_then(|dentry| dentry.node)
     }
 
-    /// A local operation has made `node` appear under `name`: caches that.
+    /// A local operation that was asked for at `version` has made `node` appear under `name`:
+    /// caches that, unless another one has changed the directory meanwhile, which may have taken
+    /// the name away again.
     pub(crate) fn adopt_child(
         self: &Arc<Self>,
         name: &[u8],
-        node: Option<&Arc<Node>>,
+        node: &Arc<Node>,
         timeout: Duration,
+        version: u64,
     ) {
-        let version = {
+        let (old, now) = {
             let mut children = self.children.write();
+            let undisturbed = children.version == version;
             children.version += 1;
-            children.version
+            // What was known of the name is over in any case.
+            let old = children.names.remove(name);
+            (old, undisturbed.then_some(children.version))
         };
-        self.cache_child(name, node, timeout, version);
+        // May be the last reference to a node, so the lock is released first.
+        drop(old);
+        if let Some(now) = now {
+            self.cache_child(name, Some(node), timeout, now);
+        }
     }
 
     /// Forgets every name below.
