@@ -7,6 +7,9 @@
 //! Payloads lie in the client's [`Arena`]; heads (FUSE header, arguments, names) are private
 //! memory on our side and are copied exactly once in each direction, so a peer that rewrites
 //! shared memory cannot change what has been checked.
+//!
+//! [`pair`] connects to a server in this process, [`vhost_user`] to a virtiofsd that runs or is
+//! started; both over the same ring. [`middleware`] wraps any of them.
 
 mod bell;
 mod device;
@@ -55,7 +58,8 @@ pub trait Transport: Send + Sync + std::fmt::Debug {
     /// Queues a message that has no reply (FORGET). It may overtake requests. Does not block.
     ///
     /// # Errors
-    /// As [`submit`](Transport::submit).
+    /// As [`submit`](Transport::submit); after [`SubmitError::Full`] a [`wait`](Transport::wait)
+    /// also ends when there is room again.
     fn submit_oneway(&self, head: &[u8]) -> Result<(), SubmitError>;
 
     /// Tells the peer of everything queued since the last kick, if it needs to be told. Does not
