@@ -56,6 +56,11 @@ pub struct Common {
     pub stats: Option<Format>,
 }
 
+/// A path, which may be empty: the commands say better what is wrong with that.
+fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 /// What output is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -98,7 +103,7 @@ pub struct Ls {
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Paths in the source
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -108,14 +113,14 @@ pub struct Stat {
     #[arg(short = 'L', long)]
     pub dereference: bool,
     /// Paths in the source
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct Cat {
     /// Paths in the source
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -136,7 +141,7 @@ pub struct Get {
     #[command(flatten)]
     pub copying: Copying,
     /// Paths in the source, and at last a file or directory of this host
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    #[arg(required = true, num_args = 2.., value_parser = path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,
 }
 
@@ -147,7 +152,7 @@ pub struct Put {
     #[command(flatten)]
     pub copying: Copying,
     /// Files of this host, and at last a path in the source
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    #[arg(required = true, num_args = 2.., value_parser = path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,
 }
 
@@ -160,7 +165,7 @@ pub struct Rm {
     #[arg(short, long)]
     pub force: bool,
     /// Paths in the source
-    #[arg(required_unless_present = "force")]
+    #[arg(required_unless_present = "force", value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -170,7 +175,7 @@ pub struct Mkdir {
     #[arg(short, long)]
     pub parents: bool,
     /// Paths in the source
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 

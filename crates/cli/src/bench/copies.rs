@@ -1,16 +1,16 @@
 //! Whole commands that copy files, against cp.
 //!
-//! Both arms copy the same files of one file system to a new place of it. What is copied is in the
-//! page cache; nothing is at the target; what was written before has been written back, and neither
-//! arm waits for its own data to be. A command's time is that of its process, and fusewire's
-//! contains starting and ending its daemon. What arrived is compared by a hash after the time was
-//! taken.
+//! Both arms copy the same files of one file system into a new directory of it. What is copied is
+//! in the page cache; what was written before has been written back, and neither arm waits for its
+//! own data to be. A command's time is that of its process, and fusewire's contains starting and
+//! ending its daemon. What arrived is compared by a hash after the time was taken.
 
 use super::harness::{Better, Comparison, Metric, Problem, Row, Session};
 use super::placement::{Cpus, Placement};
 use super::stats::Rng;
 use super::{Bench, Size, tree};
-use std::ffi::{OsStr, OsString};
+use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Instant;
-use tempfile::TempDir;
 
 const LARGE_MIB: Size = Size {
     full: 1024,
@@ -75,14 +74,14 @@ pub const GET_LARGE: Row = Row {
     metrics: THROUGHPUT,
     arms: ARMS,
     comparisons: &[against_cp("get_1g_vs_cp", LARGE_GOAL)],
-    prepare: |bench, cpus| sessions(bench, cpus, Direction::Get, Files::large),
+    prepare: |bench, cpus| sessions(bench, cpus, Kind::Large, Files::get),
 };
 
 /// One large file to the daemon.
 pub const PUT_LARGE: Row = Row {
     name: "put_1g",
     comparisons: &[against_cp("put_1g_vs_cp", LARGE_GOAL)],
-    prepare: |bench, cpus| sessions(bench, cpus, Direction::Put, Files::large),
+    prepare: |bench, cpus| sessions(bench, cpus, Kind::Large, Files::put),
     ..GET_LARGE
 };
 
@@ -93,149 +92,157 @@ pub const GET_SMALL: Row = Row {
     metrics: FILE_RATE,
     arms: ARMS,
     comparisons: &[against_cp("get_10k_vs_cp", SMALL_GOAL)],
-    prepare: |bench, cpus| sessions(bench, cpus, Direction::Get, Files::small),
+    prepare: |bench, cpus| sessions(bench, cpus, Kind::Small, Files::get),
 };
 
 /// A tree of small files to the daemon.
 pub const PUT_SMALL: Row = Row {
     name: "put_10k",
     comparisons: &[against_cp("put_10k_vs_cp", SMALL_GOAL)],
-    prepare: |bench, cpus| sessions(bench, cpus, Direction::Put, Files::small),
+    prepare: |bench, cpus| sessions(bench, cpus, Kind::Small, Files::put),
     ..GET_SMALL
 };
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Get,
-    Put,
-}
-
-/// What is copied, and where to.
+/// What is copied.
 struct Files {
-    _dir: TempDir,
     source: PathBuf,
-    target: PathBuf,
+    /// Where copies go, each session's into a directory of its own.
+    targets: PathBuf,
+    sessions: Cell<u32>,
     hash: u64,
     /// How much it is, in the unit of the row's metric.
     amount: f64,
-    recursive: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One file.
+    Large,
+    /// A directory of directories of files.
+    Small,
 }
 
 impl Files {
-    fn large(bench: &Bench) -> io::Result<Files> {
-        let mib = bench.size(&LARGE_MIB);
-        Files::make(bench, mib as f64, false, |path, rng| {
-            tree::make_file(path, mib << 20, rng)
-        })
-    }
-
-    fn small(bench: &Bench) -> io::Result<Files> {
-        let directories = bench.size(&DIRECTORIES);
-        let count = directories * FILES_EACH;
-        Files::make(bench, count as f64, true, |path, rng| {
-            tree::make_tree(path, (directories, FILES_EACH), SMALL_BYTES, rng)
-        })
-    }
-
-    fn make(
-        bench: &Bench,
-        amount: f64,
-        recursive: bool,
-        make: impl FnOnce(&Path, &mut Rng) -> io::Result<()>,
-    ) -> io::Result<Files> {
-        let dir = tempfile::tempdir_in(bench.files.path())?;
-        let [source, target] = ["source", "target"].map(|name| dir.path().join(name));
+    fn make(bench: &Bench, kind: Kind) -> io::Result<Files> {
+        // Goes with the directory that it is in.
+        let dir = tempfile::tempdir_in(bench.files.path())?.keep();
+        let [source, targets] = ["source", "targets"].map(|name| dir.join(name));
         fs::create_dir(&source)?;
-        fs::create_dir(&target)?;
+        fs::create_dir(&targets)?;
         let data = source.join(NAME);
-        make(&data, &mut Rng::new(bench.seed))?;
+        let mut rng = Rng::new(bench.seed);
+        let amount = match kind {
+            Kind::Large => {
+                let mib = bench.size(&LARGE_MIB);
+                tree::make_file(&data, mib << 20, &mut rng)?;
+                mib
+            }
+            Kind::Small => {
+                let directories = bench.size(&DIRECTORIES);
+                let shape = (directories, FILES_EACH);
+                tree::make_tree(&data, shape, SMALL_BYTES, &mut rng)?;
+                directories * FILES_EACH
+            }
+        };
         Ok(Files {
             hash: tree::hash(&data)?,
-            _dir: dir,
             source,
-            target,
-            amount,
-            recursive,
+            targets,
+            sessions: Cell::new(0),
+            amount: amount as f64,
+            kind,
         })
     }
 
-    /// Removes what was copied before and has it, and all else, written back.
-    fn clear(&self) -> io::Result<()> {
-        let copy = self.target.join(NAME);
-        if copy.is_dir() {
-            fs::remove_dir_all(&copy)?;
-        } else if copy.exists() {
-            fs::remove_file(&copy)?;
-        }
-        rustix::fs::syncfs(File::open(&self.target)?)?;
-        Ok(())
+    /// A new directory to copy into, with all that was written before written back.
+    fn target(&self) -> io::Result<PathBuf> {
+        let session = self.sessions.get();
+        self.sessions.set(session + 1);
+        let target = self.targets.join(session.to_string());
+        fs::create_dir(&target)?;
+        rustix::fs::syncfs(File::open(&target)?)?;
+        Ok(target)
     }
 
-    fn check(&self) -> Result<(), Problem> {
-        let found = tree::hash(&self.target.join(NAME)).map_err(file_problem)?;
+    /// Compares the copy in `target` with the original.
+    fn check(&self, target: &Path) -> Result<(), Problem> {
+        let found = tree::hash(&target.join(NAME)).map_err(file_problem)?;
         if found != self.hash {
             return Err(Problem::Failed(
                 "the copy is not like the original".to_owned(),
             ));
         }
-        Ok(())
+        // Many files stay until the campaign ends: ext4 does not use an inode again for minutes
+        // after it was freed, and passing over thousands of such makes whatever comes next slow.
+        match self.kind {
+            Kind::Large => fs::remove_dir_all(target).map_err(file_problem),
+            Kind::Small => Ok(()),
+        }
     }
 
-    fn cp(&self) -> Command {
-        let mut command = Command::new("cp");
-        if self.recursive {
-            command.arg("-r");
+    /// `command` with what says that a directory is copied.
+    fn recursive<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        match self.kind {
+            Kind::Large => command,
+            Kind::Small => command.arg("-r"),
         }
-        command.arg(self.source.join(NAME)).arg(&self.target);
+    }
+
+    fn cp(&self, target: &Path) -> Command {
+        let mut command = Command::new("cp");
+        self.recursive(&mut command)
+            .arg(self.source.join(NAME))
+            .arg(target);
         command
     }
 
-    fn fusewire(&self, direction: Direction) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let in_daemon = Path::new("/").join(NAME);
-        let on_host = self.source.join(NAME);
-        let (verb, served, from, to) = match direction {
-            Direction::Get => ("get", &self.source, in_daemon, self.target.clone()),
-            Direction::Put => ("put", &self.target, on_host, PathBuf::from("/")),
-        };
-        let served: OsString = [OsStr::new("virtiofsd:"), served.as_os_str()]
-            .into_iter()
-            .collect();
-        command.arg("-s").arg(served).arg(verb);
-        if self.recursive {
-            command.arg("-r");
-        }
-        command.arg(from).arg(to);
-        Ok(command)
+    fn get(&self, target: &Path) -> Command {
+        let mut command = fusewire(&self.source);
+        self.recursive(command.arg("get"))
+            .arg(Path::new("/").join(NAME))
+            .arg(target);
+        command
     }
+
+    fn put(&self, target: &Path) -> Command {
+        let mut command = fusewire(target);
+        self.recursive(command.arg("put"))
+            .arg(self.source.join(NAME))
+            .arg("/");
+        command
+    }
+}
+
+/// This program, with a daemon for `dir`.
+fn fusewire(dir: &Path) -> Command {
+    let mut source = OsString::from("virtiofsd:");
+    source.push(dir);
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("-s").arg(source);
+    command
 }
 
 fn file_problem(error: io::Error) -> Problem {
     Problem::Failed(format!("files for the measurement: {error}"))
 }
 
-fn sessions(
-    bench: &Bench,
-    cpus: &Cpus,
-    direction: Direction,
-    make: fn(&Bench) -> io::Result<Files>,
-) -> Result<Vec<Session>, Problem> {
+/// Makes the command that copies into a directory.
+type Copy = fn(&Files, &Path) -> Command;
+
+fn sessions(bench: &Bench, cpus: &Cpus, kind: Kind, ours: Copy) -> Result<Vec<Session>, Problem> {
     bench.check_daemon()?;
-    let files = Rc::new(make(bench).map_err(file_problem)?);
-    let session = |command: fn(&Files, Direction) -> io::Result<Command>| -> Session {
+    let files = Rc::new(Files::make(bench, kind).map_err(file_problem)?);
+    let session = |copy: Copy| -> Session {
         let (files, cpus) = (Rc::clone(&files), cpus.clone());
         Box::new(move || {
-            files.clear().map_err(file_problem)?;
-            let command = command(&files, direction).map_err(file_problem)?;
-            let seconds = cpus.on_client(|| time(command))??;
-            files.check()?;
+            let target = files.target().map_err(file_problem)?;
+            let seconds = cpus.on_client(|| time(copy(&files, &target)))??;
+            files.check(&target)?;
             Ok(vec![files.amount / seconds])
         })
     };
-    Ok(vec![
-        session(Files::fusewire),
-        session(|files, _| Ok(files.cp())),
-    ])
+    Ok(vec![session(ours), session(Files::cp)])
 }
 
 /// Runs a command to its end and returns how many seconds it took.

@@ -1,0 +1,11 @@
+//! The built command, over every kind of source there is.
+
+mod copying;
+mod daemon;
+mod input;
+mod listing;
+mod places;
+mod removing;
+mod signals;
+mod terminal;
+mod tracing;
