@@ -1,6 +1,6 @@
 //! A virtiofsd that dies or stops under the command.
 
-use crate::places::{Done, Place, daemons, names, until, write};
+use crate::places::{Done, EACH_BYTES, Place, daemons, is_temporary, many, names, until};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -42,10 +42,6 @@ fn kill(signal: &str, groups: &[String]) {
     assert!(status.expect("kill").success());
 }
 
-fn is_temporary(name: &String) -> bool {
-    name.starts_with(".fusewire-")
-}
-
 fn end_within(child: Child, limit: Duration) -> Done {
     let start = Instant::now();
     let done = Done::of(child.wait_with_output().expect("the command ends"));
@@ -81,10 +77,7 @@ fn a_killed_daemon_ends_a_get_within_a_second() {
 fn a_killed_daemon_ends_a_put_within_a_second() {
     for place in daemons() {
         let here = place.here.path().join("t");
-        write(&here.join("0"), vec![7; 10_000]);
-        for n in 1..20_000 {
-            fs::hard_link(here.join("0"), here.join(n.to_string())).unwrap();
-        }
+        many(&here);
         let child = start(
             &place,
             [
@@ -114,7 +107,7 @@ fn a_killed_daemon_ends_a_put_within_a_second() {
         }
         for name in got.iter().filter(|name| !is_temporary(name)) {
             let size = fs::metadata(place.at("t").join(name)).unwrap().len();
-            assert_eq!(size, 10_000, "{name} on {place}");
+            assert_eq!(size, EACH_BYTES, "{name} on {place}");
         }
     }
 }

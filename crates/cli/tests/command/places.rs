@@ -263,3 +263,20 @@ pub fn age(path: &Path) {
         .status();
     assert!(status.expect("touch").success());
 }
+
+/// Whether a name is one of an unfinished file.
+pub fn is_temporary(name: impl AsRef<str>) -> bool {
+    name.as_ref().starts_with(".fusewire-")
+}
+
+/// How many files [`many`] makes, and how large each is.
+pub const MANY: usize = 20_000;
+pub const EACH_BYTES: u64 = 10_000;
+
+/// Many names of one file: a tree that takes a while to copy and none to make.
+pub fn many(top: &Path) {
+    write(&top.join("0"), vec![7; EACH_BYTES as usize]);
+    for n in 1..MANY {
+        fs::hard_link(top.join("0"), top.join(n.to_string())).expect("a link");
+    }
+}

@@ -1,9 +1,8 @@
 //! Ctrl-C and SIGTERM.
 
-use crate::places::{Done, Place, everywhere, names, until, write};
+use crate::places::{Done, EACH_BYTES, MANY, Place, everywhere, is_temporary, many, names, until};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn start<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> Child {
@@ -24,19 +23,6 @@ fn signal(child: &Child, signal: &str) {
 
 fn end(child: Child) -> Done {
     Done::of(child.wait_with_output().expect("the command ends"))
-}
-
-fn is_temporary(name: &String) -> bool {
-    name.starts_with(".fusewire-")
-}
-
-/// Many names of one file: a tree that takes a while to copy and none to make.
-fn many(top: &Path) {
-    write(&top.join("0"), vec![7; 10_000]);
-    for n in 1..20_000 {
-        let name = top.join(n.to_string());
-        fs::hard_link(top.join("0"), name).unwrap();
-    }
 }
 
 #[test]
@@ -61,10 +47,10 @@ fn an_interrupted_get_keeps_what_is_complete_and_nothing_else() {
             let done = end(child);
             assert!(done.one_line(code).contains("interrupted"), "{place}");
             let got = names(&target);
-            assert!(got.len() < 20_000);
+            assert!(got.len() < MANY);
             assert!(!got.iter().any(is_temporary), "{place}: {got:?}");
             for name in got {
-                assert_eq!(fs::metadata(target.join(name)).unwrap().len(), 10_000);
+                assert_eq!(fs::metadata(target.join(name)).unwrap().len(), EACH_BYTES);
             }
             fs::remove_dir_all(&target).unwrap();
         }
@@ -94,10 +80,10 @@ fn an_interrupted_put_keeps_what_is_complete_and_nothing_else() {
             let done = end(child);
             assert!(done.one_line(code).contains("interrupted"), "{place}");
             let got = names(&target);
-            assert!(got.len() < 20_000);
+            assert!(got.len() < MANY);
             assert!(!got.iter().any(is_temporary), "{place}: {got:?}");
             for name in got {
-                assert_eq!(fs::metadata(target.join(name)).unwrap().len(), 10_000);
+                assert_eq!(fs::metadata(target.join(name)).unwrap().len(), EACH_BYTES);
             }
             fs::remove_dir_all(&target).unwrap();
         }
