@@ -73,14 +73,7 @@ impl ReadDir {
         path: &Path,
         node: Arc<Node>,
     ) -> std::result::Result<Self, Errno> {
-        if !node.is_dir() {
-            return Err(Errno::NOTDIR);
-        }
-        node.check_fresh()?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let core = client.core();
-        let open = core.with_descriptors(|| core.rpc.opendir(&node, flags.bits()))?;
-        let handle = Handle::new(Arc::clone(&node), open);
+        let handle = Self::open_handle(&node)?;
         Ok(ReadDir {
             batch: VecDeque::new(),
             state: State::More,
@@ -94,6 +87,18 @@ impl ReadDir {
                 }),
             },
         })
+    }
+
+    /// Opens the directory itself.
+    pub(crate) fn open_handle(node: &Arc<Node>) -> std::result::Result<Arc<Handle>, Errno> {
+        if !node.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        node.check_fresh()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let core = node.core();
+        let open = core.with_descriptors(|| core.rpc.opendir(node, flags.bits()))?;
+        Ok(Handle::new(Arc::clone(node), open))
     }
 
     /// Gets the next batch; an empty one is the end.

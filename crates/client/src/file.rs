@@ -81,7 +81,7 @@ impl File {
         }
     }
 
-    fn handle(&self) -> &Arc<Handle> {
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
         match &self.inner.handle {
             Some(handle) => handle,
             None => unreachable!("taken by drop alone, and we hold a reference"),
@@ -102,7 +102,7 @@ impl File {
         }
     }
 
-    fn fail(&self, operation: &'static str) -> impl FnOnce(Errno) -> Error {
+    pub(crate) fn fail(&self, operation: &'static str) -> impl FnOnce(Errno) -> Error {
         self.inner.client.fail(operation, &self.inner.path)
     }
 
@@ -272,7 +272,7 @@ impl File {
     }
 
     /// EBADF unless the file is open for `access` (read-only or write-only).
-    fn check_access(&self, access: OFlags) -> Outcome<()> {
+    pub(crate) fn check_access(&self, access: OFlags) -> Outcome<()> {
         let have = OFlags::from_bits_retain(self.handle().open().flags) & OFlags::RWMODE;
         let allowed = have == OFlags::RDWR || have == access;
         if !allowed {

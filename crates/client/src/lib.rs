@@ -19,7 +19,9 @@ mod meta;
 mod node;
 mod open;
 mod rpc;
+mod space;
 mod walk;
+mod xattr;
 
 pub use client::{Builder, Client, Stats};
 pub use dir::{DirEntry, ReadDir};
@@ -28,6 +30,8 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use meta::{FileType, Metadata, Statfs, Time, Times};
 pub use open::OpenOptions;
+pub use space::Allocate;
+pub use xattr::SetXattr;
 
 /// What client and daemon agreed on, from the wire crate.
 pub use fusewire_wire::init::Negotiated;

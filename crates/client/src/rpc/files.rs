@@ -1,0 +1,199 @@
+//! Open files and directories, and their data.
+
+use super::{Opened, Rpc, Target, malformed};
+use crate::engine::{Keep, Payload, Pending, Reply, Ticket};
+use fusewire_mem::Frames;
+use fusewire_sync::Arc;
+use fusewire_wire::abi::{FlushIn, FsyncIn, ReadIn, ReleaseIn, WriteIn};
+use fusewire_wire::{FsyncFlags, Opcode, Request, reply};
+use rustix::io::Errno;
+
+impl Rpc {
+    pub(crate) fn open(&self, on: &impl Target, flags: u32) -> Result<Opened, Errno> {
+        self.open_with(
+            on,
+            flags,
+            Request::Open {
+                flags,
+                open_flags: 0,
+            },
+        )
+    }
+
+    pub(crate) fn opendir(&self, on: &impl Target, flags: u32) -> Result<Opened, Errno> {
+        self.open_with(
+            on,
+            flags,
+            Request::Opendir {
+                flags,
+                open_flags: 0,
+            },
+        )
+    }
+
+    fn open_with(
+        &self,
+        on: &impl Target,
+        flags: u32,
+        request: Request<'_>,
+    ) -> Result<Opened, Errno> {
+        let reply = self.call(on, request)?;
+        let open = reply::open(reply.head.body()).map_err(malformed)?;
+        let directory = matches!(request, Request::Opendir { .. });
+        Ok(Opened::new(&open, flags, directory))
+    }
+
+    pub(crate) fn flush(&self, on: &impl Target, open: &Opened) -> Result<(), Errno> {
+        let arg = FlushIn {
+            fh: open.fh,
+            ..FlushIn::default()
+        };
+        match self.done(on, Request::Flush(arg)) {
+            // A daemon without FLUSH has nothing to flush.
+            Err(Errno::NOSYS) => Ok(()),
+            result => result,
+        }
+    }
+
+    pub(crate) fn fsync(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        data_only: bool,
+    ) -> Result<(), Errno> {
+        let flags = if data_only {
+            FsyncFlags::FDATASYNC
+        } else {
+            FsyncFlags::empty()
+        };
+        let arg = FsyncIn {
+            fh: open.fh,
+            fsync_flags: flags.bits(),
+            padding: 0,
+        };
+        match self.done(on, Request::Fsync(arg)) {
+            Err(Errno::NOSYS) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Closes an open file or directory at the peer; waits for it where the transport wants that.
+    /// Whatever the peer says, the handle is gone.
+    pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
+        if !self.engine.transport().limits().sync_release {
+            self.release_later(on.nodeid(), on.keep(), open);
+        } else if let Ok(ticket) = self.engine.reserve() {
+            let keeps = [Some(on.keep()), None];
+            let request = release_request(open);
+            let sent = self.start(ticket, on.nodeid(), keeps, request, Payload::None);
+            let _ = sent.and_then(Pending::wait);
+        }
+    }
+
+    /// As [`Rpc::release`], without waiting for anything.
+    pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
+        self.engine.send_later(nodeid, release_request(open), keep);
+    }
+
+    /// One batch of entries from `offset` on, at most `size` bytes of them.
+    pub(crate) fn readdir(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        offset: u64,
+        size: u32,
+        plus: bool,
+    ) -> Result<Vec<u8>, Errno> {
+        let arg = ReadIn {
+            fh: open.fh,
+            offset,
+            size,
+            flags: open.flags,
+            ..ReadIn::default()
+        };
+        let request = if plus {
+            Request::Readdirplus(arg)
+        } else {
+            Request::Readdir(arg)
+        };
+        let (frames, len) = self.read_payload(on, size, request)?;
+        Ok(frames.bytes(0, len).to_vec())
+    }
+
+    /// Whether the peer has READDIRPLUS and agreed to it.
+    pub(crate) fn has_readdirplus(&self) -> bool {
+        self.negotiated
+            .flags
+            .contains(fusewire_wire::InitFlags::DO_READDIRPLUS)
+            && self.negotiated.allows(Opcode::Readdirplus)
+    }
+
+    /// Starts a READ into `frames`.
+    pub(crate) fn start_read<'e>(
+        &'e self,
+        ticket: Ticket<'e>,
+        on: &impl Target,
+        open: &Opened,
+        offset: u64,
+        frames: Frames,
+        len: u32,
+    ) -> Result<Pending<'e>, Errno> {
+        let arg = ReadIn {
+            fh: open.fh,
+            offset,
+            size: len,
+            flags: open.flags,
+            ..ReadIn::default()
+        };
+        let keeps = [Some(on.keep()), None];
+        let payload = Payload::In(frames, len);
+        self.start(ticket, on.nodeid(), keeps, Request::Read(arg), payload)
+    }
+
+    /// Starts a WRITE of the first `len` bytes of `frames`.
+    pub(crate) fn start_write<'e>(
+        &'e self,
+        ticket: Ticket<'e>,
+        on: &impl Target,
+        open: &Opened,
+        offset: u64,
+        frames: Frames,
+        len: u32,
+    ) -> Result<Pending<'e>, Errno> {
+        let arg = WriteIn {
+            fh: open.fh,
+            offset,
+            size: len,
+            flags: open.flags,
+            ..WriteIn::default()
+        };
+        let keeps = [Some(on.keep()), None];
+        let payload = Payload::Out(frames, len);
+        self.start(ticket, on.nodeid(), keeps, Request::Write(arg), payload)
+    }
+}
+
+fn release_request(open: &Opened) -> Request<'static> {
+    let arg = ReleaseIn {
+        fh: open.fh,
+        flags: open.flags,
+        ..ReleaseIn::default()
+    };
+    if open.directory {
+        Request::Releasedir(arg)
+    } else {
+        Request::Release(arg)
+    }
+}
+
+/// Bytes a WRITE reply says were taken, of `sent`.
+///
+/// # Errors
+/// EIO when it claims more than was sent.
+pub(crate) fn written(reply: &Reply, sent: u32) -> Result<u32, Errno> {
+    let out = reply::write(reply.head.body()).map_err(malformed)?;
+    if out.size > sent {
+        return Err(Errno::IO);
+    }
+    Ok(out.size)
+}

@@ -1,0 +1,261 @@
+//! One typed function per operation: arguments in, checked reply out.
+//!
+//! Nothing here knows what a node is beyond its number: a [`Target`] is a number and the object
+//! that must stay until the peer has answered.
+//!
+//! An operation that the peer does not know is asked for once: [`Rpc`] remembers ENOSYS for those
+//! that the protocol says so of, and answers later calls itself.
+
+mod files;
+mod names;
+mod space;
+mod xattr;
+
+pub(crate) use files::written;
+pub(crate) use names::New;
+
+use crate::engine::{Call, Engine, Keep, Keeps, Payload, Pending, Reply, Ticket};
+use fusewire_mem::{Frames, order_for};
+use fusewire_sync::Arc;
+use fusewire_sync::atomic::{AtomicU64, Ordering};
+use fusewire_wire::abi::{EntryOut, OpenOut};
+use fusewire_wire::init::{self, InitError, LocalLimits, Negotiated, Offer};
+use fusewire_wire::reply::{self, ReplyError};
+use fusewire_wire::{Caller, Extensions, Opcode, OpenOutFlags, Request};
+use rustix::io::Errno;
+
+/// Something a request is about.
+pub(crate) trait Target {
+    /// Its number at the peer.
+    fn nodeid(&self) -> u64;
+    /// What must stay until the peer has answered.
+    fn keep(&self) -> Arc<dyn Keep>;
+}
+
+/// An open file or directory as the peer knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    pub(crate) fh: u64,
+    /// `O_*` flags it was opened with.
+    pub(crate) flags: u32,
+    /// What the peer allows or asks for.
+    pub(crate) granted: OpenOutFlags,
+    pub(crate) directory: bool,
+}
+
+impl Opened {
+    fn new(open: &OpenOut, flags: u32, directory: bool) -> Self {
+        Opened {
+            directory,
+            fh: open.fh,
+            flags,
+            granted: OpenOutFlags::from_bits_retain(open.open_flags),
+        }
+    }
+}
+
+/// The protocol over one engine.
+#[derive(Debug)]
+pub(crate) struct Rpc {
+    engine: Arc<Engine>,
+    negotiated: Negotiated,
+    caller: Caller,
+    /// Operations the peer has answered with ENOSYS, by number.
+    unknown: AtomicU64,
+}
+
+/// Sends INIT and works out what was agreed.
+///
+/// # Errors
+/// What the engine says, or that the versions do not go together.
+pub(crate) fn negotiate(
+    engine: &Engine,
+    offer: &Offer,
+    limits: &LocalLimits,
+) -> Result<Negotiated, NegotiateError> {
+    let call = Call {
+        nodeid: 0,
+        request: Request::Init(offer.to_init_in()),
+        caller: Caller::default(),
+        extensions: Extensions::default(),
+        payload: Payload::None,
+        keeps: [None, None],
+    };
+    let reply = engine.call(call).map_err(NegotiateError::Call)?;
+    init::negotiate(offer, limits, reply.head.body()).map_err(NegotiateError::Init)
+}
+
+/// Why a connection could not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NegotiateError {
+    #[error("INIT failed: {0}")]
+    Call(Errno),
+    #[error(transparent)]
+    Init(InitError),
+}
+
+impl Rpc {
+    pub(crate) fn new(engine: Arc<Engine>, negotiated: Negotiated, caller: Caller) -> Self {
+        Rpc {
+            engine,
+            negotiated,
+            caller,
+            unknown: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn negotiated(&self) -> &Negotiated {
+        &self.negotiated
+    }
+
+    fn start<'e>(
+        &'e self,
+        ticket: Ticket<'e>,
+        nodeid: u64,
+        keeps: Keeps,
+        request: Request<'_>,
+        payload: Payload,
+    ) -> Result<Pending<'e>, Errno> {
+        if self.lacks(request.opcode()) {
+            return Err(Errno::NOSYS);
+        }
+        let call = Call {
+            nodeid,
+            extensions: Extensions::default(),
+            request,
+            caller: self.caller,
+            payload,
+            keeps,
+        };
+        self.engine.send(ticket, call)
+    }
+
+    fn call(&self, on: &impl Target, request: Request<'_>) -> Result<Reply, Errno> {
+        self.call_on_two(on, None, request)
+    }
+
+    fn call_on_two(
+        &self,
+        on: &impl Target,
+        second: Option<Arc<dyn Keep>>,
+        request: Request<'_>,
+    ) -> Result<Reply, Errno> {
+        let keeps = [Some(on.keep()), second];
+        let ticket = self.engine.reserve()?;
+        let nodeid = on.nodeid();
+        self.finish(
+            self.start(ticket, nodeid, keeps, request, Payload::None)?,
+            request,
+        )
+    }
+
+    /// Waits for the reply to `request`.
+    fn finish(&self, pending: Pending<'_>, request: Request<'_>) -> Result<Reply, Errno> {
+        let result = pending.wait();
+        if matches!(result, Err(Errno::NOSYS)) && is_remembered(request.opcode()) {
+            // Several callers may find out at once; they set the same bit.
+            self.unknown
+                .fetch_or(bit(request.opcode()), Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Whether the peer is known not to have an operation.
+    pub(crate) fn lacks(&self, opcode: Opcode) -> bool {
+        !self.negotiated.allows(opcode) || self.unknown.load(Ordering::Relaxed) & bit(opcode) != 0
+    }
+
+    fn entry(&self, on: &impl Target, request: Request<'_>) -> Result<EntryOut, Errno> {
+        let reply = self.call(on, request)?;
+        reply::entry(reply.head.body()).map_err(malformed)
+    }
+
+    fn done(&self, on: &impl Target, request: Request<'_>) -> Result<(), Errno> {
+        let reply = self.call(on, request)?;
+        reply::empty(reply.head.body()).map_err(malformed)
+    }
+
+    /// A call whose reply is up to `room` bytes of payload.
+    fn read_payload(
+        &self,
+        on: &impl Target,
+        room: u32,
+        request: Request<'_>,
+    ) -> Result<(Frames, usize), Errno> {
+        let frames = self.frames(room)?;
+        let ticket = self.engine.reserve()?;
+        let keeps = [Some(on.keep()), None];
+        let payload = Payload::In(frames, room);
+        let pending = self.start(ticket, on.nodeid(), keeps, request, payload)?;
+        let reply = self.finish(pending, request)?;
+        reply.payload.ok_or(Errno::IO)
+    }
+
+    /// Frames for exactly `bytes`; waits for them.
+    fn frames(&self, bytes: u32) -> Result<Frames, Errno> {
+        let order = order_for(bytes as usize);
+        let frames = self.engine.arena().alloc_or_wait(order);
+        match frames.ok_or(Errno::NOTCONN)? {
+            frames if frames.len() >= bytes as usize => Ok(frames),
+            // Fragmented by data in flight.
+            _ => Err(Errno::NOMEM),
+        }
+    }
+}
+
+/// Place of an operation in a set of them.
+fn bit(opcode: Opcode) -> u64 {
+    1u64.checked_shl(opcode as u32).unwrap_or(0)
+}
+
+/// Operations for which ENOSYS means that it will always be ENOSYS (semantics of Linux
+/// `fs/fuse`, where each has a `no_…` flag).
+fn is_remembered(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::Fsync
+            | Opcode::Fsyncdir
+            | Opcode::Flush
+            | Opcode::Getxattr
+            | Opcode::Setxattr
+            | Opcode::Listxattr
+            | Opcode::Removexattr
+            | Opcode::Access
+            | Opcode::Link
+            | Opcode::Rename2
+            | Opcode::Fallocate
+            | Opcode::Lseek
+            | Opcode::CopyFileRange
+            | Opcode::CopyFileRange64
+            | Opcode::Syncfs
+    )
+}
+
+/// Says goodbye; the peer may answer or not.
+pub(crate) fn destroy(engine: &Engine) {
+    let call = Call {
+        nodeid: 0,
+        request: Request::Destroy,
+        caller: Caller::default(),
+        extensions: Extensions::default(),
+        payload: Payload::None,
+        keeps: [None, None],
+    };
+    let _ = engine.call(call);
+}
+
+fn malformed(_: ReplyError) -> Errno {
+    Errno::IO
+}
+
+/// ENOSYS as callers of what an operation is for expect it.
+fn unsupported<T>(result: Result<T, Errno>) -> Result<T, Errno> {
+    match result {
+        Err(Errno::NOSYS) => Err(Errno::OPNOTSUPP),
+        result => result,
+    }
+}

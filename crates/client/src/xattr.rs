@@ -1,0 +1,124 @@
+//! Extended attributes of files.
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::node::Node;
+use crate::walk::Links;
+use fusewire_sync::Arc;
+use fusewire_wire::XattrName;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+type Outcome<T> = std::result::Result<T, Errno>;
+
+/// Whether an attribute may or must exist before it is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Made, or replaced if it is there.
+    #[default]
+    Any,
+    /// Made; EEXIST if it is there.
+    Create,
+    /// Replaced; ENODATA if it is not there.
+    Replace,
+}
+
+impl Client {
+    /// The value of the attribute `name` of what is at `path`, a symbolic link itself included;
+    /// `None` when there is none.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP when the daemon has no attributes; ERANGE for a name that is empty, has a NUL or
+    /// is over 255 bytes; else as [`Client::metadata`].
+    pub fn get_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+    ) -> Result<Option<Vec<u8>>> {
+        let value = |node: &Arc<Node>| match self.core().rpc.getxattr(node, checked(name.as_ref())?)
+        {
+            Err(Errno::NODATA) => Ok(None),
+            result => result.map(Some),
+        };
+        self.on_node("get attribute", path.as_ref(), value)
+    }
+
+    /// Sets the attribute `name` of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// E2BIG for more than 64 KiB; EEXIST and ENODATA as `how` asks for; EPERM, ENOSPC, or as
+    /// [`Client::get_xattr`].
+    pub fn set_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+        value: &[u8],
+        how: SetXattr,
+    ) -> Result<()> {
+        let flags = match how {
+            SetXattr::Any => XattrFlags::empty(),
+            SetXattr::Create => XattrFlags::CREATE,
+            SetXattr::Replace => XattrFlags::REPLACE,
+        };
+        self.on_node("set attribute", path.as_ref(), |node| {
+            let name = checked(name.as_ref())?;
+            let rpc = &self.core().rpc;
+            let result = rpc.setxattr(node, name, value, flags.bits());
+            node.expire_attr();
+            result
+        })
+    }
+
+    /// The names of all attributes of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// EIO for a list that no daemon may give; else as [`Client::get_xattr`].
+    pub fn list_xattr(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>> {
+        self.on_node("list attributes", path.as_ref(), |node| {
+            let list = self.core().rpc.listxattr(node)?;
+            let Some(list) = list.strip_suffix(&[0]) else {
+                return if list.is_empty() {
+                    Ok(Vec::new())
+                } else {
+                    Err(Errno::IO)
+                };
+            };
+            let names = list.split(|byte| *byte == 0);
+            Ok(names.map(|n| OsString::from_vec(n.to_vec())).collect())
+        })
+    }
+
+    /// Removes the attribute `name` of what is at `path`, a symbolic link itself included.
+    ///
+    /// # Errors
+    /// ENODATA when there is none; EPERM, or as [`Client::get_xattr`].
+    pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<OsStr>) -> Result<()> {
+        self.on_node("remove attribute", path.as_ref(), |node| {
+            let result = self.core().rpc.removexattr(node, checked(name.as_ref())?);
+            node.expire_attr();
+            result
+        })
+    }
+
+    fn on_node<T>(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        act: impl FnOnce(&Arc<Node>) -> Outcome<T>,
+    ) -> Result<T> {
+        self.resolve(path, Links::NoFollow)
+            .and_then(|node| {
+                node.check_fresh()?;
+                act(&node)
+            })
+            .map_err(self.fail(operation, path))
+    }
+}
+
+/// ERANGE for a name that no attribute can have, as getxattr(2) says.
+fn checked(name: &OsStr) -> Outcome<XattrName<'_>> {
+    XattrName::new(name.as_bytes()).map_err(|_| Errno::RANGE)
+}

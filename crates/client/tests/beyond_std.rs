@@ -1,0 +1,196 @@
+//! What std::fs has no word for: extended attributes, holes, allocation, copies in the daemon.
+
+use fusewire::{Allocate, Client, OpenOptions, SetXattr};
+use fusewire_server::mem::{MemOptions, Memory};
+use fusewire_server::scripted::{self, Action, Rules};
+use fusewire_server::{Errno, ServerOptions, dir, start};
+use fusewire_wire::Opcode;
+
+/// Over memory and over a directory of the host, whose own attributes may not be supported.
+fn each(test: impl Fn(&str, &Client)) {
+    let fs = Memory::new(MemOptions::default());
+    let (transport, server) = start(fs, &ServerOptions::default()).unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    test("mem", &client);
+    client.shutdown().unwrap();
+    assert_eq!(server.join().lookups, 0);
+
+    let host = tempfile::tempdir().unwrap();
+    let options = dir::DirOptions {
+        xattr: true,
+        ..dir::DirOptions::default()
+    };
+    let fs = dir::Directory::new(host.path(), options).unwrap();
+    let (transport, server) = start(fs, &ServerOptions::default()).unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    test("dir", &client);
+    client.shutdown().unwrap();
+    assert_eq!(server.join().lookups, 0);
+}
+
+#[track_caller]
+fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno) {
+    let error = result.unwrap_err();
+    assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+}
+
+#[test]
+fn attributes_are_set_listed_read_and_removed() {
+    each(|_, client| {
+        client.write("/f", b"").unwrap();
+        let name = "user.colour";
+        assert_eq!(client.get_xattr("/f", name).unwrap(), None);
+        fails_with(
+            client.set_xattr("/f", name, b"x", SetXattr::Replace),
+            Errno::NODATA,
+        );
+        client.set_xattr("/f", name, b"", SetXattr::Any).unwrap();
+        assert_eq!(client.get_xattr("/f", name).unwrap().unwrap(), b"");
+        fails_with(
+            client.set_xattr("/f", name, b"x", SetXattr::Create),
+            Errno::EXIST,
+        );
+        let value = vec![0xa5; 3000];
+        client
+            .set_xattr("/f", name, &value, SetXattr::Replace)
+            .unwrap();
+        assert_eq!(client.get_xattr("/f", name).unwrap().unwrap(), value);
+        client
+            .set_xattr("/f", "user.b", b"2", SetXattr::Any)
+            .unwrap();
+        let mut names = client.list_xattr("/f").unwrap();
+        names.retain(|name| name.to_string_lossy().starts_with("user."));
+        names.sort();
+        assert_eq!(names, ["user.b", name]);
+        client.remove_xattr("/f", name).unwrap();
+        fails_with(client.remove_xattr("/f", name), Errno::NODATA);
+        fails_with(client.get_xattr("/f", ""), Errno::RANGE);
+        fails_with(client.get_xattr("/f", "a".repeat(256)), Errno::RANGE);
+        fails_with(
+            client.set_xattr("/f", name, &vec![0; 65_537], SetXattr::Any),
+            Errno::TOOBIG,
+        );
+        fails_with(client.get_xattr("/missing", name), Errno::NOENT);
+    });
+}
+
+#[test]
+fn holes_are_found_made_and_filled() {
+    each(|server, client| {
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .open(client, "/f")
+            .unwrap();
+        const MIB: u64 = 1 << 20;
+        file.write_at(b"end", 4 * MIB).unwrap();
+        let data = file.seek_data(0).unwrap().unwrap();
+        assert!(data > 0 && data <= 4 * MIB, "{server}: data at {data}");
+        assert_eq!(file.seek_hole(0).unwrap(), Some(0));
+        assert_eq!(file.seek_hole(4 * MIB).unwrap(), Some(4 * MIB + 3));
+        assert_eq!(file.seek_data(5 * MIB).unwrap(), None);
+
+        file.allocate(8 * MIB, MIB, Allocate::KeepSize).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 4 * MIB + 3);
+        file.allocate(4 * MIB, 2 * MIB, Allocate::Extend).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 6 * MIB);
+        let mut three = [0; 3];
+        file.read_exact_at(&mut three, 4 * MIB).unwrap();
+        assert_eq!(&three, b"end");
+        file.allocate(4 * MIB, MIB, Allocate::PunchHole).unwrap();
+        file.read_exact_at(&mut three, 4 * MIB).unwrap();
+        assert_eq!(three, [0; 3]);
+        assert_eq!(file.metadata().unwrap().len(), 6 * MIB);
+        fails_with(file.allocate(0, 0, Allocate::Extend), Errno::INVAL);
+        fails_with(file.allocate(u64::MAX, 1, Allocate::Extend), Errno::FBIG);
+        let read_only = client.open("/f").unwrap();
+        fails_with(read_only.allocate(0, 1, Allocate::Extend), Errno::BADF);
+    });
+}
+
+#[test]
+fn the_daemon_copies_ranges_itself() {
+    each(|_, client| {
+        let data: Vec<u8> = (0..100_000u32).map(|i| (i / 3) as u8).collect();
+        client.write("/from", &data).unwrap();
+        client.write("/to", b"0123456789").unwrap();
+        let from = client.open("/from").unwrap();
+        let mut options = OpenOptions::new();
+        let to = options.write(true).open(client, "/to").unwrap();
+        let mut done = 0;
+        while done < 90_000 {
+            done += from
+                .copy_range(10_000 + done, &to, 5 + done, 90_000 - done)
+                .unwrap();
+        }
+        assert_eq!(from.copy_range(100_000, &to, 0, 10).unwrap(), 0);
+        let copied = client.read("/to").unwrap();
+        assert_eq!(&copied[..5], b"01234");
+        assert!(copied[5..] == data[10_000..]);
+        fails_with(to.copy_range(0, &to, 0, 1), Errno::BADF);
+        fails_with(from.copy_range(0, &from, 0, 1), Errno::BADF);
+        client.sync_dir("/").unwrap();
+        client.sync_fs().unwrap();
+        fails_with(client.sync_dir("/to"), Errno::NOTDIR);
+    });
+}
+
+/// Each operation that a daemon may lack is asked for once; then the client knows.
+#[test]
+fn an_unknown_operation_is_asked_for_once() {
+    let unknown = [
+        Opcode::Getxattr,
+        Opcode::Setxattr,
+        Opcode::Listxattr,
+        Opcode::Removexattr,
+        Opcode::Lseek,
+        Opcode::Fallocate,
+        Opcode::CopyFileRange,
+        Opcode::CopyFileRange64,
+        Opcode::Fsync,
+        Opcode::Fsyncdir,
+        Opcode::Flush,
+        Opcode::Syncfs,
+        Opcode::Link,
+    ];
+    let rules = unknown.iter().fold(Rules::new(), |rules, opcode| {
+        rules.every(*opcode, Action::Errno(Errno::NOSYS))
+    });
+    let fs = Memory::new(MemOptions::default());
+    let (transport, peer) = scripted::start(fs, rules, &ServerOptions::default()).unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    client.create("/f").unwrap().close().unwrap();
+    for _ in 0..3 {
+        fails_with(client.get_xattr("/f", "user.a"), Errno::OPNOTSUPP);
+        fails_with(
+            client.set_xattr("/f", "user.a", b"1", SetXattr::Any),
+            Errno::OPNOTSUPP,
+        );
+        fails_with(client.list_xattr("/f"), Errno::OPNOTSUPP);
+        fails_with(client.remove_xattr("/f", "user.a"), Errno::OPNOTSUPP);
+        fails_with(client.hard_link("/f", "/g"), Errno::PERM);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open(&client, "/f").unwrap();
+        file.write_at(b"abc", 0).unwrap();
+        assert_eq!(file.seek_data(1).unwrap(), Some(1));
+        assert_eq!(file.seek_hole(1).unwrap(), Some(3));
+        fails_with(file.allocate(0, 1, Allocate::Extend), Errno::OPNOTSUPP);
+        fails_with(file.copy_range(0, &file, 10, 1), Errno::OPNOTSUPP);
+        file.sync_all().unwrap();
+        client.sync_dir("/").unwrap();
+        client.sync_fs().unwrap();
+        file.close().unwrap();
+    }
+    for opcode in unknown {
+        let log = peer.log();
+        let asked = log
+            .iter()
+            .filter(|seen| seen.opcode == Some(opcode))
+            .count();
+        assert_eq!(asked, 1, "{opcode:?}");
+    }
+    client.shutdown().unwrap();
+    assert_eq!(peer.join().lookups, 0);
+}
