@@ -151,7 +151,7 @@ impl Client {
         let sync = || {
             let node = self.resolve(path, Links::Follow)?;
             let handle: Arc<Handle> = ReadDir::open_handle(&node)?;
-            let result = self.core().rpc.fsyncdir(&handle, handle.open(), false);
+            let result = self.core().rpc.fsync(&handle, handle.open(), false);
             handle.close();
             result
         };

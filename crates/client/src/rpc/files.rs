@@ -55,6 +55,7 @@ impl Rpc {
         }
     }
 
+    /// FSYNC, or FSYNCDIR for a directory. A peer that has neither has nothing to write.
     pub(crate) fn fsync(
         &self,
         on: &impl Target,
@@ -71,7 +72,12 @@ impl Rpc {
             fsync_flags: flags.bits(),
             padding: 0,
         };
-        match self.done(on, Request::Fsync(arg)) {
+        let request = if open.directory {
+            Request::Fsyncdir(arg)
+        } else {
+            Request::Fsync(arg)
+        };
+        match self.done(on, request) {
             Err(Errno::NOSYS) => Ok(()),
             result => result,
         }

@@ -1,8 +1,8 @@
 //! Where a file's data lies: holes, allocation, copies inside the peer, and stable storage.
 
 use super::{Opened, Rpc, Target, malformed, unsupported};
-use fusewire_wire::abi::{CopyFileRangeIn, FallocateIn, FsyncIn, LseekIn};
-use fusewire_wire::{FsyncFlags, Opcode, Request, reply};
+use fusewire_wire::abi::{CopyFileRangeIn, FallocateIn, LseekIn};
+use fusewire_wire::{Opcode, Request, reply};
 use rustix::io::Errno;
 
 /// Longest copy that the older COPY_FILE_RANGE can report: its reply has 32 bits.
@@ -87,29 +87,6 @@ impl Rpc {
         let reply = unsupported(result)?;
         let out = reply::write(reply.head.body()).map_err(malformed)?;
         copied(u64::from(out.size), arg.len)
-    }
-
-    /// A peer without FSYNCDIR has nothing to write.
-    pub(crate) fn fsyncdir(
-        &self,
-        on: &impl Target,
-        open: &Opened,
-        data_only: bool,
-    ) -> Result<(), Errno> {
-        let flags = if data_only {
-            FsyncFlags::FDATASYNC
-        } else {
-            FsyncFlags::empty()
-        };
-        let arg = FsyncIn {
-            fh: open.fh,
-            fsync_flags: flags.bits(),
-            padding: 0,
-        };
-        match self.done(on, Request::Fsyncdir(arg)) {
-            Err(Errno::NOSYS) => Ok(()),
-            result => result,
-        }
     }
 
     /// A peer without SYNCFS has nothing to write.
