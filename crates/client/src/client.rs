@@ -1,5 +1,6 @@
 //! The client: a connection, and operations on paths.
 
+use crate::access::Identity;
 use crate::core::Core;
 use crate::engine::{Ended, Engine, EngineStats, Timeouts, WaitPolicy};
 use crate::error::{Error, Result};
@@ -28,6 +29,7 @@ pub struct Builder {
     wait_policy: WaitPolicy,
     max_cached_nodes: usize,
     umask: Option<u32>,
+    identity: Option<Identity>,
     clock: Clock,
 }
 
@@ -62,6 +64,14 @@ impl Builder {
         self
     }
 
+    /// On whose behalf the client acts: permissions are checked against it, and new files are made
+    /// in its name where the daemon lets that be. Default: this process.
+    #[must_use]
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
     /// Connects: starts the threads of the client and negotiates with the daemon. Blocks for the
     /// answer to INIT, at most the metadata timeout.
     ///
@@ -92,9 +102,14 @@ impl Builder {
         .map_err(failed)?;
         let connection = Connection::start(engine).map_err(failed)?;
         let negotiated = negotiate(&connection.engine)?;
+        let identity = self.identity.unwrap_or_else(Identity::of_process);
+        if identity.uid == u32::MAX || identity.gid == u32::MAX {
+            return Err(Error::new("connect", "", Errno::INVAL)
+                .with_detail("the id 4294967295 means none; name a user and a group"));
+        }
         let caller = Caller {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
+            uid: identity.uid,
+            gid: identity.gid,
             pid: rustix::process::getpid()
                 .as_raw_nonzero()
                 .get()
@@ -102,7 +117,7 @@ impl Builder {
         };
         let rpc = Rpc::new(Arc::clone(&connection.engine), negotiated, caller);
         let umask = self.umask.unwrap_or_else(process_umask);
-        let core = Core::new(rpc, self.max_cached_nodes, umask);
+        let core = Core::new(rpc, self.max_cached_nodes, umask, identity);
         let root = Node::root(&core);
         Ok(Client {
             shared: Arc::new(Shared {
@@ -123,6 +138,7 @@ const OFFERED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::ASYNC_DIO)
     .union(InitFlags::PARALLEL_DIROPS)
     .union(InitFlags::MAX_PAGES)
+    .union(InitFlags::CREATE_SUPP_GROUP)
     .union(InitFlags::INIT_EXT);
 
 /// Largest readahead that is offered, in bytes.
@@ -280,6 +296,7 @@ impl Client {
             wait_policy: WaitPolicy::default(),
             max_cached_nodes: DEFAULT_MAX_CACHED_NODES,
             umask: None,
+            identity: None,
             clock: Clock::monotonic(),
         }
     }

@@ -1,5 +1,6 @@
 //! What all nodes and files of one client share.
 
+use crate::access::Identity;
 use crate::node::{Node, NodeTable};
 use crate::rpc::Rpc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) nodes: NodeTable,
     pub(crate) dentries: DentryLimit,
     pub(crate) umask: u32,
+    pub(crate) identity: Identity,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
     clock: Clock,
@@ -26,13 +28,19 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(rpc: Rpc, max_cached_nodes: usize, umask: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        rpc: Rpc,
+        max_cached_nodes: usize,
+        umask: u32,
+        identity: Identity,
+    ) -> Arc<Self> {
         let clock = rpc.engine().clock().clone();
         Arc::new(Core {
             rpc,
             nodes: NodeTable::new(),
             dentries: DentryLimit::new(max_cached_nodes),
             umask,
+            identity,
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
             clock,

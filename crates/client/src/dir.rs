@@ -1,5 +1,6 @@
 //! Directory streams.
 
+use crate::access::Access;
 use crate::client::Client;
 use crate::error::Result;
 use crate::handle::Handle;
@@ -95,6 +96,7 @@ impl ReadDir {
             return Err(Errno::NOTDIR);
         }
         node.check_fresh()?;
+        node.permit(Access::READ)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let core = node.core();
         let open = core.with_descriptors(|| core.rpc.opendir(node, flags.bits()))?;

@@ -1,5 +1,6 @@
 //! Operations on paths, named as in `std::fs`.
 
+use crate::access::Access;
 use crate::client::Client;
 use crate::dir::ReadDir;
 use crate::error::Result;
@@ -267,6 +268,11 @@ impl Client {
         if !dir.is_dir() {
             return Err(Errno::NOTDIR);
         }
+        let writable = dir.permit(Access::WRITE.and(Access::SEARCH));
+        if writable == Err(Errno::ACCESS) && walk::lookup(dir, name)?.is_some() {
+            return Err(Errno::EXIST);
+        }
+        writable?;
         let umask = self.core().umask;
         let flags = self.core().rpc.negotiated().flags;
         // A daemon with default ACLs applies the umask itself.
@@ -280,7 +286,19 @@ impl Client {
             name: walk::checked(name)?,
             mode,
             umask,
+            parent_group: self.core().identity.supplementary(dir.group_hint()),
         })
+    }
+
+    /// Whether the name of `node` may be taken out of `dir`.
+    fn permit_removal(&self, dir: &Arc<Node>, node: &Arc<Node>) -> Outcome<()> {
+        dir.check_fresh()?;
+        dir.permit(Access::WRITE.and(Access::SEARCH))?;
+        let identity = &self.core().identity;
+        if identity.changes_everything() {
+            return Ok(());
+        }
+        identity.may_remove(&dir.attr(None)?, &node.attr(None)?)
     }
 
     pub(crate) fn place(&self, path: &Path) -> Outcome<Place> {
@@ -306,7 +324,7 @@ impl Client {
             match node.kind() {
                 FileKind::Directory => return Err(Errno::ISDIR),
                 _ if wants_dir => return Err(Errno::NOTDIR),
-                _ => dir.check_fresh()?,
+                _ => self.permit_removal(&dir, &node)?,
             }
             let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
             removed(&dir, &name, &node, result)
@@ -333,7 +351,7 @@ impl Client {
             if !node.is_dir() {
                 return Err(Errno::NOTDIR);
             }
-            dir.check_fresh()?;
+            self.permit_removal(&dir, &node)?;
             let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
             removed(&dir, &name, &node, result)
         };
@@ -414,7 +432,15 @@ impl Client {
             return Err(Errno::NOTDIR);
         }
         let replaced = walk::lookup(&to.dir, new)?;
-        from.dir.check_fresh()?;
+        self.permit_removal(&from.dir, &moved)?;
+        match &replaced {
+            Some(replaced) => self.permit_removal(&to.dir, replaced)?,
+            None => to.dir.permit(Access::WRITE.and(Access::SEARCH))?,
+        }
+        if moved.is_dir() && !Arc::ptr_eq(&from.dir, &to.dir) {
+            // Its `..` changes.
+            moved.permit(Access::WRITE)?;
+        }
         to.dir.check_fresh()?;
         let result = self.core().rpc.rename(
             (&from.dir, walk::checked(old)?),
@@ -472,7 +498,10 @@ impl Client {
     pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
         let path = path.as_ref();
         self.resolve(path, Links::Follow)
-            .and_then(|node| set_size(&node, len, None))
+            .and_then(|node| {
+                node.permit(Access::WRITE)?;
+                set_size(&node, len, None)
+            })
             .map_err(self.fail("truncate", path))
     }
 
@@ -606,6 +635,11 @@ pub(crate) fn setattr(node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
     }
     node.check_fresh()?;
     let core = node.core();
+    let change = if core.identity.changes_everything() {
+        change
+    } else {
+        core.identity.may_change(&node.attr(None)?, change)?
+    };
     let sampled = core.attr_version();
     let out = core.rpc.setattr(node, change)?;
     node.take_attr(&AttrReply::from(&out), sampled)?;
@@ -623,6 +657,7 @@ pub(crate) fn set_size(node: &Arc<Node>, len: u64, handle: Option<&Arc<Handle>>)
         _ => return Err(Errno::INVAL),
     }
     node.check_fresh()?;
+    node.drop_set_id()?;
     let mut valid = SetattrValid::SIZE;
     let fh = handle.map(|handle| handle.open().fh);
     if fh.is_some() {

@@ -122,6 +122,7 @@ impl<'a> Data<'a> {
         }
         let limit = self.max_write_bytes();
         let depth = if self.is_append() { 1 } else { DEPTH };
+        self.node().drop_set_id()?;
         let change = self.node().change_size();
         let mut flying: VecDeque<Chunk<'a>> = VecDeque::new();
         let (mut next, mut done) = (offset, offset);

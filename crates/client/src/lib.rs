@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod client;
 mod core;
 mod dir;
@@ -23,6 +24,7 @@ mod space;
 mod walk;
 mod xattr;
 
+pub use access::{Capabilities, Identity};
 pub use client::{Builder, Client, Stats};
 pub use dir::{DirEntry, ReadDir};
 pub use engine::{EngineStats, OpcodeStats, Timeouts, WaitPolicy};

@@ -1,5 +1,6 @@
 //! Opening and making files.
 
+use crate::access::Access;
 use crate::client::Client;
 use crate::error::Result;
 use crate::file::File;
@@ -183,6 +184,18 @@ impl OpenOptions {
             _ => return Err(Errno::NXIO),
         }
         node.check_fresh()?;
+        let mut access = match OFlags::from_bits_retain(flags) & OFlags::RWMODE {
+            OFlags::RDONLY => Access::READ,
+            OFlags::WRONLY => Access::WRITE,
+            _ => Access::READ.and(Access::WRITE),
+        };
+        if self.truncate {
+            access = access.and(Access::WRITE);
+        }
+        node.permit(access)?;
+        if self.truncate {
+            node.drop_set_id()?;
+        }
         let core = client.core();
         let granted = core.rpc.negotiated().flags;
         let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);

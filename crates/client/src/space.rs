@@ -96,6 +96,7 @@ impl File {
                 return Err(Errno::INVAL);
             }
             let handle = self.handle();
+            handle.node().drop_set_id()?;
             let size = handle.node().change_size();
             let rpc = &handle.node().core().rpc;
             rpc.fallocate(handle, handle.open(), offset, len, how.flags().bits())?;
@@ -128,6 +129,7 @@ impl File {
             if !Arc::ptr_eq(core, to.node().core()) {
                 return Err(Errno::XDEV);
             }
+            to.node().drop_set_id()?;
             let size = to.node().change_size();
             let copied = core.rpc.copy_file_range(
                 (from, from.open(), offset),

@@ -3,6 +3,7 @@
 //! The root of the served tree is the root of every path, symlinks included; `..` there leads
 //! nowhere else.
 
+use crate::access::Access;
 use crate::node::{AttrReply, Cached, Node};
 use crate::rpc::Target;
 use fusewire_sync::Arc;
@@ -222,6 +223,7 @@ pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, 
     if !dir.is_dir() {
         return Err(Errno::NOTDIR);
     }
+    dir.permit(Access::SEARCH)?;
     let mut version = match dir.cached_child(name) {
         Cached::Node(node) => return Ok(Some(node)),
         Cached::Absent => return Ok(None),

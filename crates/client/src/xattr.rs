@@ -1,5 +1,6 @@
 //! Extended attributes of files.
 
+use crate::access::Access;
 use crate::client::Client;
 use crate::error::Result;
 use crate::node::Node;
@@ -38,10 +39,16 @@ impl Client {
         path: impl AsRef<Path>,
         name: impl AsRef<OsStr>,
     ) -> Result<Option<Vec<u8>>> {
-        let value = |node: &Arc<Node>| match self.core().rpc.getxattr(node, checked(name.as_ref())?)
-        {
-            Err(Errno::NODATA) => Ok(None),
-            result => result.map(Some),
+        let value = |node: &Arc<Node>| {
+            let read = || {
+                let name = checked(name.as_ref())?;
+                self.permit_xattr(node, name, Access::READ)?;
+                self.core().rpc.getxattr(node, name)
+            };
+            match read() {
+                Err(Errno::NODATA) => Ok(None),
+                result => result.map(Some),
+            }
         };
         self.on_node("get attribute", path.as_ref(), value)
     }
@@ -65,6 +72,7 @@ impl Client {
         };
         self.on_node("set attribute", path.as_ref(), |node| {
             let name = checked(name.as_ref())?;
+            self.permit_xattr(node, name, Access::WRITE)?;
             let rpc = &self.core().rpc;
             let result = rpc.setxattr(node, name, value, flags.bits());
             node.expire_attr();
@@ -97,10 +105,17 @@ impl Client {
     /// ENODATA when there is none; EPERM, or as [`Client::get_xattr`].
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<OsStr>) -> Result<()> {
         self.on_node("remove attribute", path.as_ref(), |node| {
-            let result = self.core().rpc.removexattr(node, checked(name.as_ref())?);
+            let name = checked(name.as_ref())?;
+            self.permit_xattr(node, name, Access::WRITE)?;
+            let result = self.core().rpc.removexattr(node, name);
             node.expire_attr();
             result
         })
+    }
+
+    fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<()> {
+        let identity = &self.core().identity;
+        identity.may_xattr(&node.attr(None)?, name.as_bytes(), access)
     }
 
     fn on_node<T>(

@@ -6,10 +6,13 @@
 //! all. (Linux `fuse_change_attributes`; semantics C3.)
 
 use super::Node;
+use crate::access::Access;
 use crate::core::deadline_after;
 use crate::handle::Handle;
+use crate::meta::PERMISSION_BITS;
 use fusewire_sync::Arc;
-use fusewire_wire::abi::{Attr, AttrOut, EntryOut, FileKind};
+use fusewire_wire::SetattrValid;
+use fusewire_wire::abi::{Attr, AttrOut, EntryOut, FileKind, SetattrIn};
 use rustix::io::Errno;
 use std::time::Duration;
 
@@ -168,11 +171,49 @@ impl Node {
         self.take_attr(&AttrReply::from(&out), version)
     }
 
+    /// Whether the client's identity may access the node so.
+    ///
+    /// # Errors
+    /// EACCES, or as [`Node::attr`].
+    pub(crate) fn permit(self: &Arc<Self>, access: Access) -> Result<(), Errno> {
+        let identity = &self.core.identity;
+        if identity.needs_no_attr(access) {
+            return Ok(());
+        }
+        identity.may(&self.attr(None)?, access)
+    }
+
+    /// Takes away the set-id bits that must not survive a change of the data, as far as they are
+    /// known.
+    ///
+    /// # Errors
+    /// What the peer says to SETATTR.
+    pub(crate) fn drop_set_id(self: &Arc<Self>) -> Result<(), Errno> {
+        let attr = self.attr.lock().attr;
+        let Some(mode) = self.core.identity.mode_before_write(&attr) else {
+            return Ok(());
+        };
+        let change = SetattrIn {
+            valid: SetattrValid::MODE.bits(),
+            mode: mode & PERMISSION_BITS,
+            ..SetattrIn::default()
+        };
+        let version = self.core.attr_version();
+        let out = self.core.rpc.setattr(self, change)?;
+        self.take_attr(&AttrReply::from(&out), version)?;
+        Ok(())
+    }
+
     pub(crate) fn check_fresh(&self) -> Result<(), Errno> {
         if self.is_stale() {
             return Err(Errno::STALE);
         }
         Ok(())
+    }
+
+    /// The group as last known, which may be old.
+    pub(crate) fn group_hint(&self) -> u32 {
+        self.attr.lock().attr.gid
     }
 
     /// The size as last known, which may be old.

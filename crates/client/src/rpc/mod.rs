@@ -120,9 +120,6 @@ impl Rpc {
         request: Request<'_>,
         payload: Payload,
     ) -> Result<Pending<'e>, Errno> {
-        if self.lacks(request.opcode()) {
-            return Err(Errno::NOSYS);
-        }
         let call = Call {
             nodeid,
             extensions: Extensions::default(),
@@ -131,6 +128,13 @@ impl Rpc {
             payload,
             keeps,
         };
+        self.send(ticket, call)
+    }
+
+    fn send<'e>(&'e self, ticket: Ticket<'e>, call: Call<'_>) -> Result<Pending<'e>, Errno> {
+        if self.lacks(call.request.opcode()) {
+            return Err(Errno::NOSYS);
+        }
         self.engine.send(ticket, call)
     }
 
@@ -145,12 +149,26 @@ impl Rpc {
         request: Request<'_>,
     ) -> Result<Reply, Errno> {
         let keeps = [Some(on.keep()), second];
-        let ticket = self.engine.reserve()?;
-        let nodeid = on.nodeid();
-        self.finish(
-            self.start(ticket, nodeid, keeps, request, Payload::None)?,
+        self.call_with(on.nodeid(), keeps, request, Extensions::default())
+    }
+
+    fn call_with(
+        &self,
+        nodeid: u64,
+        keeps: Keeps,
+        request: Request<'_>,
+        extensions: Extensions<'_>,
+    ) -> Result<Reply, Errno> {
+        let call = Call {
+            nodeid,
+            extensions,
             request,
-        )
+            caller: self.caller,
+            payload: Payload::None,
+            keeps,
+        };
+        let ticket = self.engine.reserve()?;
+        self.finish(self.send(ticket, call)?, request)
     }
 
     /// Waits for the reply to `request`.

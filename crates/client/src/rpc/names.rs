@@ -1,6 +1,7 @@
 //! Names and attributes.
 
 use super::{Opened, Rpc, Target, malformed};
+use crate::engine::Reply;
 use fusewire_wire::abi::{AttrOut, EntryOut, Kstatfs, SetattrIn};
 use fusewire_wire::{Name, Request, Target as LinkTarget, reply};
 use rustix::io::Errno;
@@ -11,6 +12,8 @@ pub(crate) struct New<'a, T: Target> {
     pub(crate) name: Name<'a>,
     pub(crate) mode: u32,
     pub(crate) umask: u32,
+    /// Group of `dir`, when the caller is in it by a supplementary group.
+    pub(crate) parent_group: Option<u32>,
 }
 
 impl Rpc {
@@ -40,13 +43,29 @@ impl Rpc {
         Ok(target)
     }
 
+    fn new_entry(
+        &self,
+        new: &New<'_, impl Target>,
+        request: Request<'_>,
+    ) -> Result<EntryOut, Errno> {
+        let reply = self.call_new(new, request)?;
+        reply::entry(reply.head.body()).map_err(malformed)
+    }
+
+    /// A request that makes something, with the extensions that were agreed on.
+    fn call_new(&self, new: &New<'_, impl Target>, request: Request<'_>) -> Result<Reply, Errno> {
+        let extensions = self.negotiated().extensions(new.parent_group);
+        let keeps = [Some(new.dir.keep()), None];
+        self.call_with(new.dir.nodeid(), keeps, request, extensions)
+    }
+
     pub(crate) fn symlink(
         &self,
         new: &New<'_, impl Target>,
         target: LinkTarget<'_>,
     ) -> Result<EntryOut, Errno> {
         let name = new.name;
-        self.entry(new.dir, Request::Symlink { name, target })
+        self.new_entry(new, Request::Symlink { name, target })
     }
 
     pub(crate) fn mknod(&self, new: &New<'_, impl Target>, rdev: u32) -> Result<EntryOut, Errno> {
@@ -56,7 +75,7 @@ impl Rpc {
             rdev,
             umask: new.umask,
         };
-        self.entry(new.dir, request)
+        self.new_entry(new, request)
     }
 
     pub(crate) fn mkdir(&self, new: &New<'_, impl Target>) -> Result<EntryOut, Errno> {
@@ -65,7 +84,7 @@ impl Rpc {
             mode: new.mode,
             umask: new.umask,
         };
-        self.entry(new.dir, request)
+        self.new_entry(new, request)
     }
 
     pub(crate) fn create(
@@ -80,7 +99,7 @@ impl Rpc {
             umask: new.umask,
             open_flags: 0,
         };
-        let reply = self.call(new.dir, request)?;
+        let reply = self.call_new(new, request)?;
         let (entry, open) = reply::create(reply.head.body()).map_err(malformed)?;
         Ok((entry, Opened::new(&open, flags, false)))
     }

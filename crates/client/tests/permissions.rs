@@ -1,0 +1,212 @@
+//! A daemon that does not check permissions cannot be used to do what the caller may not.
+
+use fusewire::{Allocate, Client, Identity, OpenOptions, SetXattr, Time, Times};
+use fusewire_server::mem::{MemOptions, Memory};
+use fusewire_server::{Errno, ServerOptions, start_shared};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+const OWNER: u32 = 1000;
+const OTHER: u32 = 2000;
+const SHARED_GROUP: u32 = 3000;
+
+/// One file system, which checks nothing, seen by its administrator and by a user.
+fn as_admin_and(user: Identity, test: impl Fn(&Client, &Client)) {
+    let fs = Arc::new(Memory::new(MemOptions::default()));
+    let connect = |identity: Identity| {
+        let (transport, server) = start_shared(Arc::clone(&fs), &ServerOptions::default()).unwrap();
+        let client = Client::builder()
+            .identity(identity)
+            .umask(0)
+            .connect(transport)
+            .unwrap();
+        (client, server)
+    };
+    let mut root = Identity::user(0, 0);
+    root.capabilities = fusewire::Capabilities::all();
+    // One after the other in each step: neither caches what the other changes.
+    let (admin, _admin_server) = connect(root);
+    let (user, _user_server) = connect(user);
+    test(&admin, &user);
+}
+
+fn user() -> Identity {
+    let mut user = Identity::user(OWNER, OWNER);
+    user.groups = vec![SHARED_GROUP];
+    user
+}
+
+#[track_caller]
+fn denied<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno) {
+    let error = result.unwrap_err();
+    assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+}
+
+fn mode(bits: u32) -> Permissions {
+    Permissions::from_mode(bits)
+}
+
+fn file(client: &Client, path: &str, owner: u32, bits: u32) {
+    client.write(path, b"contents").unwrap();
+    client.chown(path, Some(owner), Some(owner)).unwrap();
+    client.set_permissions(path, mode(bits)).unwrap();
+}
+
+fn directory(client: &Client, path: &str, owner: u32, bits: u32) {
+    client.create_dir(path).unwrap();
+    client.chown(path, Some(owner), Some(owner)).unwrap();
+    client.set_permissions(path, mode(bits)).unwrap();
+}
+
+#[test]
+fn files_of_others_are_as_open_as_their_modes() {
+    as_admin_and(user(), |admin, user| {
+        file(admin, "/secret", OTHER, 0o600);
+        file(admin, "/readable", OTHER, 0o644);
+        denied(user.open("/secret"), Errno::ACCESS);
+        denied(user.truncate("/secret", 0), Errno::ACCESS);
+        assert_eq!(user.read("/readable").unwrap(), b"contents");
+        denied(
+            OpenOptions::new().append(true).open(user, "/readable"),
+            Errno::ACCESS,
+        );
+        let mut empty_it = OpenOptions::new();
+        empty_it.write(true).truncate(true);
+        denied(empty_it.open(user, "/readable"), Errno::ACCESS);
+        denied(user.write("/readable", b""), Errno::ACCESS);
+        assert_eq!(admin.read("/readable").unwrap(), b"contents");
+        // Attributes are for everybody who can reach the name.
+        assert_eq!(user.metadata("/secret").unwrap().len(), 8);
+    });
+}
+
+#[test]
+fn directories_are_searched_listed_and_changed_as_allowed() {
+    as_admin_and(user(), |admin, user| {
+        directory(admin, "/closed", OTHER, 0o700);
+        directory(admin, "/search", OTHER, 0o711);
+        directory(admin, "/list", OTHER, 0o744);
+        directory(admin, "/group", OTHER, 0o070);
+        admin.chown("/group", None, Some(SHARED_GROUP)).unwrap();
+        for dir in ["/closed", "/search", "/list"] {
+            file(admin, &format!("{dir}/f"), OTHER, 0o666);
+            denied(user.create(format!("{dir}/new")), Errno::ACCESS);
+            denied(user.create_dir(format!("{dir}/new")), Errno::ACCESS);
+        }
+        denied(user.metadata("/closed/f"), Errno::ACCESS);
+        denied(user.read_dir("/closed"), Errno::ACCESS);
+        assert!(user.metadata("/search/f").is_ok());
+        denied(user.read_dir("/search"), Errno::ACCESS);
+        denied(user.metadata("/list/f"), Errno::ACCESS);
+        assert_eq!(user.read_dir("/list").unwrap().count(), 1);
+        denied(user.remove_file("/search/f"), Errno::ACCESS);
+        denied(user.rename("/search/f", "/search/g"), Errno::ACCESS);
+        // What is there is there, whoever may write.
+        denied(user.create_dir("/search/f"), Errno::EXIST);
+        // A supplementary group counts.
+        user.write("/group/mine", b"x").unwrap();
+        user.remove_file("/group/mine").unwrap();
+    });
+}
+
+#[test]
+fn sticky_directories_protect_others_files() {
+    as_admin_and(user(), |admin, user| {
+        directory(admin, "/tmp", 0, 0o1777);
+        file(admin, "/tmp/theirs", OTHER, 0o666);
+        denied(user.remove_file("/tmp/theirs"), Errno::PERM);
+        denied(user.rename("/tmp/theirs", "/tmp/mine"), Errno::PERM);
+        user.write("/tmp/own", b"x").unwrap();
+        denied(user.rename("/tmp/own", "/tmp/theirs"), Errno::PERM);
+        user.rename("/tmp/own", "/tmp/moved").unwrap();
+        user.remove_file("/tmp/moved").unwrap();
+    });
+}
+
+#[test]
+fn attributes_are_the_owners() {
+    as_admin_and(user(), |admin, user| {
+        file(admin, "/theirs", OTHER, 0o666);
+        file(admin, "/own", OWNER, 0o644);
+        denied(user.set_permissions("/theirs", mode(0o777)), Errno::PERM);
+        denied(user.chown("/theirs", None, Some(OWNER)), Errno::PERM);
+        denied(user.chown("/own", Some(OTHER), None), Errno::PERM);
+        denied(user.chown("/own", None, Some(OTHER)), Errno::PERM);
+        user.chown("/own", None, Some(SHARED_GROUP)).unwrap();
+        user.set_permissions("/own", mode(0o2755)).unwrap();
+        assert_eq!(user.metadata("/own").unwrap().mode() & 0o7777, 0o2755);
+        let old = Times {
+            modified: Some(Time::At(1, 0)),
+            accessed: None,
+        };
+        denied(user.set_times("/theirs", old), Errno::PERM);
+        user.set_times("/own", old).unwrap();
+        let now = Times {
+            modified: Some(Time::Now),
+            accessed: Some(Time::Now),
+        };
+        user.set_times("/theirs", now).unwrap();
+        denied(
+            user.set_xattr("/theirs", "trusted.x", b"", SetXattr::Any),
+            Errno::PERM,
+        );
+        user.set_xattr("/theirs", "user.x", b"1", SetXattr::Any)
+            .unwrap();
+    });
+}
+
+#[test]
+fn changed_data_loses_set_id_bits() {
+    as_admin_and(user(), |admin, user| {
+        let changes: [(&str, &dyn Fn(&Client)); 4] = [
+            ("write", &|c| {
+                let mut options = OpenOptions::new();
+                let file = options.write(true).open(c, "/f").unwrap();
+                file.write_at(b"x", 0).unwrap();
+            }),
+            ("truncate", &|c| c.truncate("/f", 1).unwrap()),
+            ("open and truncate", &|c| drop(c.create("/f").unwrap())),
+            ("allocate", &|c| {
+                let mut options = OpenOptions::new();
+                let file = options.write(true).open(c, "/f").unwrap();
+                file.allocate(0, 100, Allocate::Extend).unwrap();
+            }),
+        ];
+        for (what, change) in changes {
+            file(admin, "/f", OWNER, 0o6777);
+            change(user);
+            let bits = user.metadata("/f").unwrap().mode() & 0o7777;
+            assert_eq!(bits, 0o777, "{what}");
+            // Whoever may keep them does.
+            admin.set_permissions("/f", mode(0o6777)).unwrap();
+            change(admin);
+            let bits = admin.metadata("/f").unwrap().mode() & 0o7777;
+            assert_eq!(bits, 0o6777, "{what} by root");
+            user.drop_caches();
+            admin.remove_file("/f").unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_made_belongs_to_whoever_made_it() {
+    as_admin_and(user(), |admin, user| {
+        directory(admin, "/open", 0, 0o777);
+        user.write("/open/f", b"").unwrap();
+        user.create_dir("/open/d").unwrap();
+        user.symlink("x", "/open/l").unwrap();
+        for name in ["/open/f", "/open/d", "/open/l"] {
+            let metadata = admin.symlink_metadata(name).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (OWNER, OWNER), "{name}");
+        }
+    });
+}
+
+#[test]
+fn an_identity_of_nobody_is_refused() {
+    let fs = Arc::new(Memory::new(MemOptions::default()));
+    let (transport, _server) = start_shared(fs, &ServerOptions::default()).unwrap();
+    let builder = Client::builder().identity(Identity::user(u32::MAX, 0));
+    denied(builder.connect(transport), Errno::INVAL);
+}
