@@ -56,15 +56,53 @@ impl Transfer<'_> {
         }
     }
 
-    /// As [`Transfer::receive`], leaving out blocks of zeroes.
+    /// As [`Transfer::receive`], leaving out holes and blocks of zeroes.
     fn receive_sparse(&self, size: u64) -> Result<(), Problem> {
         let mut buffer = vec![0; SPARSE_CHUNK_BYTES];
-        let mut offset = 0;
-        loop {
+        let mut done = 0;
+        let end = loop {
+            let Some(data) = self.next_data(done, size)? else {
+                self.copying.progress.copied(size - done);
+                break size;
+            };
+            self.copying.progress.copied(data.start - done);
+            done = self.receive_range(&data, &mut buffer)?;
+            if done < data.end {
+                // It became shorter meanwhile.
+                break done;
+            }
+        };
+        rustix::fs::ftruncate(self.fd, end).map_err(|errno| self.local_failed(errno))
+    }
+
+    /// The next part of the source's file, from `from` on and before `size`, that is not a hole.
+    fn next_data(&self, from: u64, size: u64) -> Result<Option<Range<u64>>, Problem> {
+        self.copying.check_running(self.remote)?;
+        let failed = |error: fusewire::Error| Problem::remote(&error, self.remote);
+        if from >= size {
+            return Ok(None);
+        }
+        // A daemon that leads backwards does not know its holes: all of it is data.
+        let Some(start) = self.file.seek_data(from).map_err(failed)? else {
+            return Ok(None);
+        };
+        let start = start.max(from);
+        let end = self.file.seek_hole(start).map_err(failed)?;
+        let end = end.filter(|end| *end > start).unwrap_or(size);
+        Ok((start < size).then(|| start..end.min(size)))
+    }
+
+    /// Copies a part of the source's file, leaving out blocks of zeroes: not every daemon knows
+    /// its holes. Returns where it ended.
+    fn receive_range(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<u64, Problem> {
+        let mut offset = range.start;
+        while offset < range.end {
             self.copying.check_running(self.remote)?;
+            let want = usize::try_from(range.end - offset).unwrap_or(usize::MAX);
+            let room = buffer.len().min(want);
             let got = self
                 .file
-                .read_at(&mut buffer, offset)
+                .read_at(&mut buffer[..room], offset)
                 .map_err(|error| Problem::remote(&error, self.remote))?;
             if got == 0 {
                 break;
@@ -75,11 +113,8 @@ impl Transfer<'_> {
             }
             offset += got as u64;
             self.copying.progress.copied(got as u64);
-            if offset == size && got < buffer.len() {
-                break;
-            }
         }
-        rustix::fs::ftruncate(self.fd, offset).map_err(|errno| self.local_failed(errno))
+        Ok(offset)
     }
 
     /// Copies the file of this host to the source.
@@ -91,7 +126,7 @@ impl Transfer<'_> {
             return Ok(());
         }
         let mut end = 0;
-        while let Some(data) = next_data(self.fd, end, size).map_err(|e| self.local_failed(e))? {
+        while let Some(data) = local_data(self.fd, end, size).map_err(|e| self.local_failed(e))? {
             self.copying.progress.copied(data.start - end);
             let sent = self.send_range(data.start, data.end, false)?;
             end = data.end;
@@ -170,8 +205,8 @@ fn data_ranges(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The next part of a file of `size` bytes, from `from` on, that is not a hole.
-fn next_data(fd: BorrowedFd<'_>, from: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
+/// The next part of a file of this host, of `size` bytes, from `from` on, that is not a hole.
+fn local_data(fd: BorrowedFd<'_>, from: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
     if from >= size {
         return Ok(None);
     }
@@ -240,12 +275,12 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8 << 20).unwrap();
         file.write_all_at(b"x", 4 << 20).unwrap();
-        let next = |from| next_data(file.as_fd(), from, 8 << 20).unwrap();
+        let next = |from| local_data(file.as_fd(), from, 8 << 20).unwrap();
         let data = next(0).unwrap();
         assert!(data.contains(&(4 << 20)), "{data:?}");
         assert!(data.start > 0 && data.end < 8 << 20, "{data:?}");
         assert_eq!(next(data.end), None);
         assert_eq!(next(8 << 20), None);
-        assert_eq!(next_data(file.as_fd(), 0, 1 << 20).unwrap(), None);
+        assert_eq!(local_data(file.as_fd(), 0, 1 << 20).unwrap(), None);
     }
 }

@@ -7,49 +7,62 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Jobs that may wait. Each may hold a directory open.
 const CAPACITY: usize = 64;
 
+/// Jobs left when a feeder that found the queue full goes on: once for many jobs, because each
+/// change of threads costs as much as the copy of a small file.
+const REFILL_AT: usize = CAPACITY / 2;
+
 /// Jobs on their way to the workers.
 #[derive(Debug)]
 pub struct Queue<J> {
     state: Mutex<State<J>>,
-    changed: Condvar,
+    /// There is a job, or there will be none.
+    filled: Condvar,
+    /// There is room.
+    emptied: Condvar,
 }
 
 #[derive(Debug)]
 struct State<J> {
     jobs: VecDeque<J>,
+    idle_workers: usize,
     closed: bool,
 }
+
+type Locked<'q, J> = MutexGuard<'q, State<J>>;
 
 impl<J> Queue<J> {
     fn new() -> Self {
         Queue {
             state: Mutex::new(State {
                 jobs: VecDeque::with_capacity(CAPACITY),
+                idle_workers: 0,
                 closed: false,
             }),
-            changed: Condvar::new(),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<J>> {
+    fn lock(&self) -> Locked<'_, J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<J>>) -> MutexGuard<'a, State<J>> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+    fn wait<'q>(condition: &Condvar, state: Locked<'q, J>) -> Locked<'q, J> {
+        condition.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a job over; waits while too many wait already.
+    /// Hands a job over; waits while too many wait already. Only one thread may push.
     pub fn push(&self, job: J) {
         let mut state = self.lock();
-        while state.jobs.len() >= CAPACITY {
-            state = self.wait(state);
+        if state.jobs.len() >= CAPACITY {
+            while state.jobs.len() > REFILL_AT {
+                state = Self::wait(&self.emptied, state);
+            }
         }
         state.jobs.push_back(job);
-        drop(state);
-        self.changed.notify_all();
+        if state.idle_workers > 0 {
+            self.filled.notify_one();
+        }
     }
 
     /// The next job; waits for one. `None` when there will be none.
@@ -57,20 +70,23 @@ impl<J> Queue<J> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
-                drop(state);
-                self.changed.notify_all();
+                if state.jobs.len() == REFILL_AT {
+                    self.emptied.notify_one();
+                }
                 return Some(job);
             }
             if state.closed {
                 return None;
             }
-            state = self.wait(state);
+            state.idle_workers += 1;
+            state = Self::wait(&self.filled, state);
+            state.idle_workers -= 1;
         }
     }
 
     fn close(&self) {
         self.lock().closed = true;
-        self.changed.notify_all();
+        self.filled.notify_all();
     }
 }
 

@@ -1,6 +1,6 @@
 //! A virtiofsd that dies or stops under the command.
 
-use crate::places::{Done, EACH_BYTES, Place, daemons, is_temporary, many, names, until};
+use crate::places::{Done, EACH_BYTES, Place, daemons, is_temporary, large, many, names, until};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -52,8 +52,7 @@ fn end_within(child: Child, limit: Duration) -> Done {
 #[test]
 fn a_killed_daemon_ends_a_get_within_a_second() {
     for place in daemons() {
-        let large = fs::File::create(place.at("large")).unwrap();
-        large.set_len(64 << 30).unwrap();
+        large(&place.at("large"));
         let target = place.here.path().join("copy");
         let child = start(
             &place,
@@ -115,8 +114,7 @@ fn a_killed_daemon_ends_a_put_within_a_second() {
 #[test]
 fn ctrl_c_is_heard_while_the_daemon_hangs() {
     for place in daemons() {
-        let large = fs::File::create(place.at("large")).unwrap();
-        large.set_len(64 << 30).unwrap();
+        large(&place.at("large"));
         let target = place.here.path().join("copy");
         let child = start(
             &place,

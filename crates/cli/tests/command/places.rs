@@ -269,6 +269,13 @@ pub fn is_temporary(name: impl AsRef<str>) -> bool {
     name.as_ref().starts_with(".fusewire-")
 }
 
+/// A file that takes a while to copy and none to make: it has all its blocks, and no contents.
+pub fn large(path: &Path) {
+    let file = fs::File::create(path).expect("a file");
+    let flags = rustix::fs::FallocateFlags::empty();
+    rustix::fs::fallocate(&file, flags, 0, 4 << 30).expect("4 GiB free on the disk of the tests");
+}
+
 /// How many files [`many`] makes, and how large each is.
 pub const MANY: usize = 20_000;
 pub const EACH_BYTES: u64 = 10_000;

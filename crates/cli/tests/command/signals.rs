@@ -1,6 +1,8 @@
 //! Ctrl-C and SIGTERM.
 
-use crate::places::{Done, EACH_BYTES, MANY, Place, everywhere, is_temporary, many, names, until};
+use crate::places::{
+    Done, EACH_BYTES, MANY, Place, everywhere, is_temporary, large, many, names, until,
+};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -93,8 +95,7 @@ fn an_interrupted_put_keeps_what_is_complete_and_nothing_else() {
 #[test]
 fn an_interrupted_large_file_is_not_there() {
     everywhere(|place| {
-        let large = fs::File::create(place.at("large")).unwrap();
-        large.set_len(64 << 30).unwrap();
+        large(&place.at("large"));
         let target = place.here.path().join("copy");
         let child = start(
             place,
