@@ -46,7 +46,6 @@ impl Engine {
     }
 
     pub(super) fn queue_late(&self, tag: u32) {
-        self.counters.late_replies.count();
         self.late.lock().push(tag);
         self.wake_completion();
     }
@@ -161,11 +160,16 @@ impl Engine {
                 continue;
             };
             let undo = undo_of(&slot, &outcome);
+            // What nobody was ever to wait for has changed nothing that is cached.
+            let expected = slot.detached;
             let (payload, keeps) = slot.clear();
             drop(slot);
             drop(payload);
-            for keep in keeps.iter().flatten() {
-                keep.answered_late();
+            if !expected {
+                self.counters.late_replies.count();
+                for keep in keeps.iter().flatten() {
+                    keep.answered_late();
+                }
             }
             for nodeid in undo.nodes {
                 self.forget(nodeid, 1);
