@@ -22,6 +22,8 @@ type Outcome<T> = std::result::Result<T, Errno>;
 /// Bytes that reading to the end asks for at once: a size that the daemon claims is no reason to
 /// allocate as much.
 const READ_STEP_BYTES: usize = 1 << 20;
+/// The least that it asks for first, twice as much each time: some daemons say 0 of every file.
+const READ_STEP_MIN_BYTES: usize = 4096;
 
 /// An open file. Each clone is closed when it is dropped, as each descriptor of a file is by
 /// close(2); what that reports is seen with [`File::close`] only. The daemon is told that the file
@@ -79,6 +81,13 @@ impl File {
             }),
             flushed: false,
         }
+    }
+
+    /// Bytes between the position and the end, as far as is known.
+    fn remaining_hint(&self) -> u64 {
+        let position = *self.inner.position.lock();
+        let size = self.handle().node().size_hint();
+        size.saturating_sub(position)
     }
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
@@ -369,9 +378,14 @@ impl Read for &File {
     /// Reads in large steps from the start; std would begin with 32 bytes, a request each time.
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
         let before = buf.len();
+        let mut least = READ_STEP_MIN_BYTES;
         loop {
             let filled = buf.len();
-            buf.resize(filled + READ_STEP_BYTES, 0);
+            // One byte more than is expected, so that the end shows at once.
+            let expected = self.remaining_hint().saturating_add(1);
+            let step = expected.clamp(least as u64, READ_STEP_BYTES as u64) as usize;
+            least = (2 * least).min(READ_STEP_BYTES);
+            buf.resize(filled + step, 0);
             let read = self.read(&mut buf[filled..]);
             buf.truncate(filled + *read.as_ref().unwrap_or(&0));
             if read? == 0 {
