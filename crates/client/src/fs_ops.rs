@@ -158,7 +158,8 @@ impl Client {
     /// Makes a directory and the missing ones above it. It may exist already.
     ///
     /// # Errors
-    /// ENOTDIR when something else is in the way, or what the daemon says.
+    /// EEXIST when it is something else, a symbolic link that leads nowhere included; ENOTDIR when
+    /// something else is in the way; or what the daemon says.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut missing = Vec::new();
@@ -166,18 +167,22 @@ impl Client {
         while let Some(dir) = at.filter(|dir| !dir.as_os_str().is_empty()) {
             match self.metadata(dir) {
                 Ok(found) if found.is_dir() => break,
-                Ok(_) => return Err(self.fail("make directory", dir)(Errno::NOTDIR)),
                 Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {
                     missing.push(dir);
                     at = dir.parent();
                 }
-                Err(error) => return Err(error),
+                // Says what is wrong.
+                _ => {
+                    self.create_dir(dir)?;
+                    break;
+                }
             }
         }
         for dir in missing.into_iter().rev() {
+            let is_there = || self.metadata(dir).is_ok_and(|found| found.is_dir());
             match self.create_dir(dir) {
                 // Somebody else was faster.
-                Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {}
+                Err(error) if error.errno() == Errno::EXIST.raw_os_error() && is_there() => {}
                 result => result?,
             }
         }
@@ -236,8 +241,11 @@ impl Client {
                 return Err(Errno::EXIST);
             };
             if wants_dir && !may_end_in_slash {
-                // As open(2) and mknod(2) say of a missing name with a slash behind it.
-                return Err(Errno::NOENT);
+                // As mknod(2) and its like say of a name with a slash behind it.
+                return Err(match walk::lookup(&dir, &name)? {
+                    Some(_) => Errno::EXIST,
+                    None => Errno::NOENT,
+                });
             }
             let (sampled, version) = (self.core().attr_version(), dir.children_version());
             let new = self.new_in(&dir, &name, mode)?;
@@ -358,13 +366,18 @@ impl Client {
         remove().map_err(self.fail("remove directory", path))
     }
 
-    /// Removes a directory with everything below. Symbolic links are removed, not followed.
+    /// Removes a directory with everything below. Symbolic links are removed, not followed, also
+    /// one at `path` itself.
     ///
     /// # Errors
     /// As [`Client::remove_dir`]; the first error ends it.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        if !self.symlink_metadata(path)?.is_dir() {
+        let found = self.symlink_metadata(path)?;
+        if found.is_symlink() {
+            return self.remove_file(path);
+        }
+        if !found.is_dir() {
             return Err(self.fail("remove directory", path)(Errno::NOTDIR));
         }
         // Depth first without recursion: a daemon may serve any depth.
@@ -417,13 +430,13 @@ impl Client {
     /// what the daemon says.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
-        self.rename_with(from, to, 0)
+        let from_place = self.place(from).map_err(self.fail("rename", from))?;
+        let to_place = self.place(to).map_err(self.fail("rename", to))?;
+        self.rename_at(&from_place, &to_place, 0)
             .map_err(self.fail("rename", from))
     }
 
-    fn rename_with(&self, from: &Path, to: &Path, flags: u32) -> Outcome<()> {
-        let from = self.place(from)?;
-        let to = self.place(to)?;
+    fn rename_at(&self, from: &Place, to: &Place, flags: u32) -> Outcome<()> {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
@@ -470,10 +483,14 @@ impl Client {
         let node = self
             .resolve(original, Links::NoFollow)
             .map_err(self.fail("link", original))?;
-        if node.is_dir() {
-            return Err(self.fail("link", original)(Errno::PERM));
-        }
         self.make("link", link, 0, false, |new| {
+            if node.is_dir() {
+                // As link(2): that the new name is taken comes first.
+                return Err(match walk::lookup(new.dir, new.name.as_bytes())? {
+                    Some(_) => Errno::EXIST,
+                    None => Errno::PERM,
+                });
+            }
             let entry = self.core().rpc.link(&node, new.dir, new.name);
             // Its link count has changed.
             node.expire_attr();
