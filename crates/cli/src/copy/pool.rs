@@ -48,7 +48,9 @@ impl<J> Queue<J> {
     }
 
     fn wait<'q>(condition: &Condvar, state: Locked<'q, J>) -> Locked<'q, J> {
-        condition.wait(state).unwrap_or_else(PoisonError::into_inner)
+        condition
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a job over; waits while too many wait already. Only one thread may push.
