@@ -77,26 +77,24 @@ impl State {
     }
 
     fn take(self: &Arc<Self>, nth: usize, signal: i32) {
+        if !self.wind_down.load(Ordering::Acquire) || nth > 1 {
+            // A daemon of ours sees its connection close, and ends.
+            std::process::exit(exit_code(signal));
+        }
         let _ = self
             .signal
             .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
-        let winds_down = self.wind_down.load(Ordering::Acquire);
-        match nth {
-            0 if winds_down => {
-                let state = Arc::clone(self);
-                let cut = move || {
-                    std::thread::sleep(GRACE);
-                    state.abort();
-                };
-                if std::thread::Builder::new().spawn(cut).is_err() {
-                    self.abort();
-                }
-            }
-            1 if winds_down => self.abort(),
-            _ => {
-                self.abort();
-                std::process::exit(exit_code(signal));
-            }
+        if nth > 0 {
+            self.abort();
+            return;
+        }
+        let state = Arc::clone(self);
+        let cut = move || {
+            std::thread::sleep(GRACE);
+            state.abort();
+        };
+        if std::thread::Builder::new().spawn(cut).is_err() {
+            self.abort();
         }
     }
 

@@ -1,6 +1,8 @@
 //! A virtiofsd that dies or stops under the command.
 
-use crate::places::{Done, EACH_BYTES, Place, daemons, is_temporary, large, many, names, until};
+use crate::places::{
+    Done, EACH_BYTES, Place, daemons, is_temporary, large, many, names, run_on, until,
+};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -47,6 +49,42 @@ fn end_within(child: Child, limit: Duration) -> Done {
     let done = Done::of(child.wait_with_output().expect("the command ends"));
     assert!(start.elapsed() < limit, "it took {:?}", start.elapsed());
     done
+}
+
+/// A daemon that a failing test does not leave behind.
+struct KilledOnDrop(Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        // Fails when it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_daemon_is_reached_by_its_socket() {
+    for place in daemons() {
+        place.write("a", "contents");
+        let socket = place.here.path().join("socket");
+        let source = format!("vhost-user:{}", socket.display());
+        let mut daemon = KilledOnDrop(place.daemon(&socket).spawn().expect("the daemon starts"));
+        until("the socket", || socket.exists());
+        // It may not listen yet when its socket is there.
+        let mut listed = run_on(&source, ["cat", "/a"]);
+        until("the daemon", || {
+            if listed.err.contains("nobody listens") {
+                listed = run_on(&source, ["cat", "/a"]);
+                return false;
+            }
+            true
+        });
+        assert_eq!(listed.ok(), "contents", "{place}");
+        // One client is all it serves.
+        daemon.0.wait().expect("the daemon ends");
+        let again = run_on(&source, ["ls"]);
+        assert!(again.one_line(1).contains("cannot connect"), "{place}");
+    }
 }
 
 #[test]

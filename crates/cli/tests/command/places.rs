@@ -112,6 +112,29 @@ impl Place {
         command
     }
 
+    /// The daemon itself, to be started for one client that connects to `socket`.
+    pub fn daemon(&self, socket: &Path) -> Command {
+        let Kind::Virtiofsd(peer) = &self.kind else {
+            panic!("there is no daemon behind a directory served in process");
+        };
+        let mut command = Command::new(&peer.program);
+        let mut path = OsString::from("--socket-path=");
+        path.push(socket);
+        command.arg(path);
+        let served = self.served.path();
+        if peer.name == "virtiofsd-c" {
+            let mut source = OsString::from("source=");
+            source.push(served);
+            command.args(["-o", "sandbox=chroot", "-o"]).arg(source);
+        } else {
+            command
+                .args(["--sandbox", "none", "--shared-dir"])
+                .arg(served);
+        }
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Done {
         Done::of(self.command(args).output().expect("the command starts"))
     }
