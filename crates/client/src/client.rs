@@ -252,6 +252,7 @@ impl Connection {
             let _ = thread.join();
         }
         self.engine.stop_timer();
+        self.engine.let_go();
     }
 }
 
@@ -272,7 +273,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.root.drop_children();
+        self.core.nodes.drop_names();
     }
 }
 
@@ -334,7 +335,7 @@ impl Client {
             None => Ok(()),
             Some(_) => Err(connection_error(engine, "shutdown", "", Errno::NOTCONN)),
         };
-        self.shared.root.drop_children();
+        self.shared.core.nodes.drop_names();
         self.shared.connection.close();
         result
     }
@@ -358,7 +359,7 @@ impl Client {
 
     /// Forgets every cached name and gives the references back to the daemon.
     pub fn drop_caches(&self) {
-        self.shared.root.drop_children();
+        self.shared.core.nodes.drop_names();
         self.shared.root.expire_attr();
         self.shared.core.rpc.engine().flush_forgets();
     }

@@ -93,6 +93,21 @@ impl Engine {
         self.wake_completion();
     }
 
+    /// Lets go of what requests hold that ended with the connection, and of those that were never
+    /// sent; the last thing, when the threads are gone. It refers to the connection, which would
+    /// keep itself alive.
+    pub(crate) fn let_go(&self) {
+        self.drop_deferred();
+        for tag in 0..self.slots.len() {
+            let mut slot = self.slots.lock(tag);
+            if matches!(slot.state, State::Abandoned) {
+                let keeps = slot.abandon();
+                drop(slot);
+                drop(keeps);
+            }
+        }
+    }
+
     /// Ends the timer's thread and waits for it: no deadline passes and nothing is flushed any more.
     pub(crate) fn stop_timer(&self) {
         self.timer.stop();

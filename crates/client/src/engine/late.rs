@@ -73,16 +73,19 @@ impl Engine {
     /// Sends a request that nobody waits for, as soon as there is a slot. Does not block. Its
     /// outcome is not looked at.
     pub(crate) fn send_later(&self, nodeid: u64, request: Request<'static>, keep: Arc<dyn Keep>) {
-        if self.check_usable().is_err() {
-            return;
-        }
         let deferred = Deferred {
             nodeid,
             request,
             keep,
         };
-        self.reaper.count_detached();
         let mut queue = self.deferred.lock();
+        // Looked at under the lock: what comes in here is found by `drop_deferred`.
+        if self.check_usable().is_err() {
+            drop(queue);
+            drop(deferred);
+            return;
+        }
+        self.reaper.count_detached();
         queue.push_back(deferred);
         self.deferred_len.store(queue.len(), Ordering::Release);
         drop(queue);
@@ -107,9 +110,7 @@ impl Engine {
     fn send_deferred(&self) {
         while self.deferred_len.load(Ordering::Acquire) > 0 {
             if self.check_usable().is_err() {
-                let dropped = std::mem::take(&mut *self.deferred.lock());
-                self.deferred_len.store(0, Ordering::Release);
-                dropped.iter().for_each(|_| self.reaper.detached_ended());
+                self.drop_deferred();
                 return;
             }
             let Some(ticket) = self.try_reserve() else {
@@ -133,6 +134,19 @@ impl Engine {
                 keeps: [Some(deferred.keep), None],
             };
             self.send_detached(ticket, call);
+        }
+    }
+
+    /// The connection has ended: what waits to be sent never will be.
+    pub(super) fn drop_deferred(&self) {
+        let dropped = {
+            let mut queue = self.deferred.lock();
+            self.deferred_len.store(0, Ordering::Release);
+            std::mem::take(&mut *queue)
+        };
+        for deferred in dropped {
+            self.reaper.detached_ended();
+            drop(deferred);
         }
     }
 

@@ -188,6 +188,14 @@ impl Slot {
         }
     }
 
+    /// The connection has ended while the peer may be alive: the payload stays, because the peer
+    /// may use it. What else the request held is returned, because it refers to the connection,
+    /// which would keep itself alive.
+    pub(super) fn abandon(&mut self) -> Keeps {
+        self.state = State::Abandoned;
+        std::mem::take(&mut self.keeps)
+    }
+
     /// Drops what the request held.
     pub(super) fn clear(&mut self) -> (Payload, Keeps) {
         self.state = State::Free;

@@ -87,7 +87,9 @@ impl Engine {
         }
         let outcome = *outcome;
         if *peer == PeerUse::Possible {
-            slot.state = State::Abandoned;
+            let keeps = slot.abandon();
+            drop(slot);
+            drop(keeps);
             return Some(outcome.map(|(head, _)| Reply {
                 head,
                 payload: None,
@@ -125,7 +127,11 @@ impl Engine {
                 drop(slot);
                 self.reaper.appoint();
             }
-            State::Done(_, PeerUse::Possible) => slot.state = State::Abandoned,
+            State::Done(_, PeerUse::Possible) => {
+                let keeps = slot.abandon();
+                drop(slot);
+                drop(keeps);
+            }
             State::Done(outcome, PeerUse::Over) => {
                 self.make_orphan(&mut slot, State::Late(outcome));
                 drop(slot);

@@ -63,6 +63,18 @@ impl NodeTable {
         known.ok_or(Errno::IO)
     }
 
+    /// Forgets every cached name below every node. The names below the root alone would not do:
+    /// directories that somebody else moves about may hold each other.
+    pub(crate) fn drop_names(&self) {
+        let nodes: Vec<_> = {
+            let nodes = self.nodes.lock();
+            nodes.values().filter_map(Weak::upgrade).collect()
+        };
+        for node in nodes {
+            node.drop_children();
+        }
+    }
+
     /// A node goes: its number no longer leads to it.
     pub(super) fn remove(&self, nodeid: u64, node: &Node) {
         let mut nodes = self.nodes.lock();
