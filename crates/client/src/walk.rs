@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Most symlinks on one way, as on Linux.
 const MAX_LINKS: u32 = 40;
 
+/// Longest path, as on Linux (PATH_MAX without its NUL). So a tree without a bottom ends, too.
+const MAX_PATH_BYTES: usize = 4095;
+
 /// What a path ends in.
 #[derive(Debug)]
 pub(crate) enum Tail {
@@ -133,6 +136,9 @@ impl Walk {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
+        if path.len() > MAX_PATH_BYTES {
+            return Err(Errno::NAMETOOLONG);
+        }
         let mut walk = Walk {
             nodes: vec![Arc::clone(root)],
             pending: Vec::new(),
@@ -178,7 +184,7 @@ impl Walk {
                     if node.kind() == FileKind::Symlink {
                         self.follow(&node)?;
                     } else {
-                        self.nodes.push(node);
+                        self.descend(node)?;
                     }
                 }
             }
@@ -188,6 +194,19 @@ impl Walk {
             tail,
             wants_dir: self.wants_dir,
         })
+    }
+
+    /// Goes down to `node`.
+    ///
+    /// # Errors
+    /// ELOOP when we come from there: a directory inside itself, which a broken peer shows, and
+    /// for a moment one whose tree is moved about. Nobody would find an end in it.
+    fn descend(&mut self, node: Arc<Node>) -> Result<(), Errno> {
+        if self.nodes.iter().any(|above| Arc::ptr_eq(above, &node)) {
+            return Err(Errno::LOOP);
+        }
+        self.nodes.push(node);
+        Ok(())
     }
 
     /// Goes on where the symlink `node` of the current directory leads.

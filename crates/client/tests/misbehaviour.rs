@@ -2,7 +2,7 @@
 
 use fusewire::{Client, Timeouts};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, start};
+use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, Seen, start};
 use fusewire_server::{Errno, ServerOptions};
 use fusewire_wire::Opcode;
 use fusewire_wire::abi::{Attr, AttrOut, Dirent, EntryOut, InitOut, OutHeader, WriteOut};
@@ -35,6 +35,77 @@ fn builder() -> fusewire::Builder {
 fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno) {
     let error = result.unwrap_err();
     assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+}
+
+/// A directory entry of a node that is valid for ever.
+fn directory_entry(nodeid: u64) -> EntryOut {
+    EntryOut {
+        nodeid,
+        entry_valid: u64::MAX,
+        entry_valid_nsec: u32::MAX,
+        attr_valid: u64::MAX,
+        attr_valid_nsec: u32::MAX,
+        attr: Attr {
+            mode: 0o040_755,
+            ..Attr::default()
+        },
+        ..EntryOut::default()
+    }
+}
+
+/// A tree in which every directory holds a directory: what `child` says.
+fn bottomless(child: impl Fn(u64) -> u64 + Send + Sync + 'static) -> impl Fn(&Seen) -> Action {
+    const NAME: &[u8] = b"below";
+    move |seen: &Seen| {
+        let entry = directory_entry(child(seen.node));
+        match seen.opcode {
+            Some(Opcode::Lookup) => Action::Body(entry.as_bytes().to_vec()),
+            Some(Opcode::Opendir) => Action::Body(vec![0; 16]),
+            Some(Opcode::Releasedir) => Action::Body(Vec::new()),
+            Some(Opcode::Readdirplus) if seen.offset > 0 => Action::Body(Vec::new()),
+            Some(Opcode::Readdirplus) => {
+                let fixed = Dirent {
+                    ino: entry.nodeid,
+                    off: 1,
+                    namelen: NAME.len() as u32,
+                    typ: 4,
+                };
+                let mut body = entry.as_bytes().to_vec();
+                body.extend_from_slice(fixed.as_bytes());
+                body.extend_from_slice(NAME);
+                body.resize(body.len().next_multiple_of(8), 0);
+                Action::Body(body)
+            }
+            _ => Action::Answer,
+        }
+    }
+}
+
+#[test]
+fn trees_without_a_bottom_end_in_an_error() {
+    type Child = fn(u64) -> u64;
+    let trees: [(&str, Child, Errno); 2] = [
+        (
+            "a circle",
+            |node| if node == 2 { 3 } else { 2 },
+            Errno::LOOP,
+        ),
+        ("ever deeper", |node| node + 1, Errno::NAMETOOLONG),
+    ];
+    for (what, child, errno) in trees {
+        let fs = Memory::new(MemOptions::default());
+        let (transport, peer) = start(fs, bottomless(child), &ServerOptions::default()).unwrap();
+        let client = Client::builder().connect(transport).unwrap();
+        let error = client.remove_dir_all("/below").unwrap_err();
+        assert_eq!(error.errno(), errno.raw_os_error(), "{what}: {error}");
+        until("the end of all requests", || {
+            client.stats().engine.orphans == 0
+        });
+        client.drop_caches();
+        assert_eq!(client.stats().live_nodes, 1, "{what}");
+        client.shutdown().unwrap();
+        peer.join();
+    }
 }
 
 /// Waits for `done`, which some other thread brings about.
