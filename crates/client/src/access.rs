@@ -61,8 +61,10 @@ pub struct Capabilities {
     pub fowner: bool,
     /// CAP_FSETID: keep set-id bits.
     pub fsetid: bool,
-    /// CAP_SYS_ADMIN: use `trusted.` attributes.
+    /// CAP_SYS_ADMIN: use `trusted.` attributes, change `security.` ones.
     pub sys_admin: bool,
+    /// CAP_SETFCAP: change `security.capability`.
+    pub setfcap: bool,
 }
 
 impl Capabilities {
@@ -82,6 +84,7 @@ impl Capabilities {
             fowner: has(3),
             fsetid: has(4),
             sys_admin: has(21),
+            setfcap: has(31),
         }
     }
 }
@@ -274,6 +277,18 @@ impl Identity {
                 _ => return Err(Errno::NODATA),
             }
             return self.may(attr, access);
+        }
+        if name.starts_with(b"security.") {
+            // A daemon that is root would make an owner's program one with capabilities.
+            let allowed = match name {
+                b"security.capability" => self.capabilities.setfcap,
+                _ => self.capabilities.sys_admin,
+            };
+            return if writes && !allowed {
+                Err(Errno::PERM)
+            } else {
+                Ok(())
+            };
         }
         if writes && !self.owns(attr) {
             return Err(Errno::PERM);
@@ -472,6 +487,16 @@ mod tests {
             who.may_xattr(&readable, b"security.a", Access::WRITE),
             Err(Errno::PERM)
         );
+        // Not even the owner's: such a program could do what its owner may not.
+        let own = file(0o755, 5, 5);
+        for name in [&b"security.capability"[..], b"security.a"] {
+            assert_eq!(who.may_xattr(&own, name, Access::WRITE), Err(Errno::PERM));
+            assert!(who.may_xattr(&own, name, Access::READ).is_ok());
+        }
+        let mut trusted = who.clone();
+        trusted.capabilities.setfcap = true;
+        let capability = b"security.capability";
+        assert!(trusted.may_xattr(&own, capability, Access::WRITE).is_ok());
         assert_eq!(
             who.may_xattr(&dir(0o1777, 0), b"user.a", Access::WRITE),
             Err(Errno::PERM)
