@@ -4,7 +4,7 @@ use super::attributes::Attributes;
 use super::data::Transfer;
 use super::local::LocalDir;
 use super::pool::Queue;
-use super::{Copying, check_target, omitted, place};
+use super::{Copying, check_target, omitted, place, special_target};
 use crate::paths;
 use crate::report::{Problem, shown};
 use fusewire::Metadata;
@@ -160,6 +160,9 @@ impl<'a> Copying<'a> {
     fn get(&self, job: &Job<'_>) -> Result<(), Problem> {
         let attributes = Attributes::of_remote(&job.meta, self.special);
         let kind = job.meta.file_type();
+        if (kind.is_file() || kind.is_symlink()) && job.dir.has_special(&job.name) {
+            return Err(special_target(&job.target()));
+        }
         if kind.is_file() {
             self.get_file(job, attributes)?;
         } else if kind.is_symlink() {

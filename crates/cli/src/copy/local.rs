@@ -89,6 +89,15 @@ impl<'a> LocalDir<'a> {
         &self.path
     }
 
+    /// Whether `name` is there and leads to a device node, pipe or socket.
+    pub fn has_special(&self, name: &OsStr) -> bool {
+        let found = rustix::fs::statat(&self.fd, name, AtFlags::empty());
+        found.is_ok_and(|stat| {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            !matches!(kind, FileType::RegularFile | FileType::Directory)
+        })
+    }
+
     /// A new file under a temporary name.
     pub fn temporary(&self, names: &Names) -> Result<Temporary<'_>, Errno> {
         let name = names.next();

@@ -174,6 +174,13 @@ fn check_target(sources: &[PathBuf], target: &Path, target_is_dir: bool) -> Resu
     Ok(())
 }
 
+/// A device node, pipe or socket where a copy was to go. Renamed over, it would be lost, and with
+/// `/dev/null` much else; to write into it is what `cat` and a redirection are for.
+fn special_target(target: &Path) -> Problem {
+    let reason = "is a device node, pipe or socket and was not replaced; name another target";
+    Problem::about(target, reason)
+}
+
 /// A directory without `-r`.
 fn omitted(path: &Path) -> Problem {
     Problem::Line(format!(

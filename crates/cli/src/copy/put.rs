@@ -4,7 +4,7 @@ use super::attributes::Attributes;
 use super::data::Transfer;
 use super::pool::Queue;
 use super::remote::RemoteDir;
-use super::{Copying, check_target, omitted, place};
+use super::{Copying, check_target, omitted, place, special_target};
 use crate::paths;
 use crate::report::{Problem, shown};
 use rustix::fd::{AsFd, OwnedFd};
@@ -189,7 +189,13 @@ impl<'a> Copying<'a> {
     /// One file, on a worker.
     fn put(&self, job: &Job<'_>) -> Result<(), Problem> {
         let found = stat(&job.source, job.links)?;
-        match FileType::from_raw_mode(found.st_mode) {
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if matches!(kind, FileType::RegularFile | FileType::Symlink)
+            && job.dir.has_special(&job.name)
+        {
+            return Err(special_target(&job.target()));
+        }
+        match kind {
             FileType::RegularFile => self.put_file(job)?,
             _ => self.put_other(job, &found)?,
         }

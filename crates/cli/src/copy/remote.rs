@@ -71,6 +71,17 @@ impl<'a> RemoteDir<'a> {
         &self.path
     }
 
+    /// Whether `name` is there and leads to a device node, pipe or socket.
+    pub fn has_special(&self, name: &OsStr) -> bool {
+        // A directory made here holds nothing but copies; the daemon is not asked for each.
+        self.finish.is_none()
+            && self
+                .copying
+                .client
+                .metadata(self.path.join(name))
+                .is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+    }
+
     /// A new file under a temporary name, with these rights.
     pub fn temporary(&self, mode: u32) -> fusewire::Result<Temporary<'a>> {
         let path = self.path.join(self.copying.names.next());

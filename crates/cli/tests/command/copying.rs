@@ -359,6 +359,48 @@ fn special_files_and_bits_need_to_be_asked_for() {
 }
 
 #[test]
+fn files_do_not_replace_devices_pipes_and_sockets() {
+    everywhere(|place| {
+        let here = place.here.path();
+        place.write("t/a", "a");
+        write(&here.join("t/a"), "a");
+        fifo(&place.at("pipe"));
+        fifo(&here.join("pipe"));
+        fs::create_dir_all(place.at("old/t")).unwrap();
+        fs::create_dir_all(here.join("old/t")).unwrap();
+        fifo(&place.at("old/t/a"));
+        fifo(&here.join("old/t/a"));
+        symlink("pipe", here.join("link")).unwrap();
+        let is_fifo = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o170_000;
+        for target in ["pipe", "link"] {
+            let target = here.join(target);
+            let done = place.run([OsStr::new("get"), "t/a".as_ref(), target.as_ref()]);
+            let line = done.one_line(1);
+            assert!(line.contains("and was not replaced"), "{line}");
+        }
+        let source = here.join("t");
+        for args in [
+            [OsStr::new("get"), "t".as_ref(), here.join("old").as_ref()],
+            [OsStr::new("put"), source.as_ref(), "old".as_ref()],
+            [
+                OsStr::new("put"),
+                source.join("a").as_ref(),
+                "pipe".as_ref(),
+            ],
+        ] {
+            let done = place.run(args.into_iter().chain(["-r".as_ref()]));
+            let line = done.one_line(1);
+            assert!(line.contains("and was not replaced"), "{line}");
+        }
+        for pipe in ["pipe", "old/t/a"] {
+            assert_eq!(is_fifo(&place.at(pipe)), 0o010_000, "{pipe}");
+            assert_eq!(is_fifo(&here.join(pipe)), 0o010_000, "{pipe}");
+        }
+        assert!(here.join("link").is_symlink());
+    });
+}
+
+#[test]
 fn a_directory_is_not_copied_into_itself() {
     everywhere(|place| {
         place.write("d/x", "x");
