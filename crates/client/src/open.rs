@@ -239,7 +239,9 @@ impl OpenOptions {
         let (sampled, version) = (core.attr_version(), dir.children_version());
         let mode = FileKind::Regular.mode_bits() | (self.mode & PERMISSION_BITS);
         let new = client.new_in(dir, name, mode)?;
-        let flags = OFlags::from_bits_retain(flags) - OFlags::NOCTTY;
+        // Always exclusive: daemons rarely see CREATE of what is there, as a kernel looks first, and
+        // virtiofsd in C dies of it. What came between the two requests is opened by its own.
+        let flags = (OFlags::from_bits_retain(flags) | OFlags::EXCL) - OFlags::NOCTTY;
         let created = core.with_descriptors(|| core.rpc.create(&new, flags.bits()));
         dir.expire_attr();
         let (entry, open) = match created {
