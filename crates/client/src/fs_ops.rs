@@ -328,14 +328,16 @@ impl Client {
             let Tail::Name(name) = tail else {
                 return Err(Errno::ISDIR);
             };
-            let node = known(&dir, &name)?;
-            match node.kind() {
-                FileKind::Directory => return Err(Errno::ISDIR),
-                _ if wants_dir => return Err(Errno::NOTDIR),
-                _ => self.permit_removal(&dir, &node)?,
-            }
-            let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
-            removed(&dir, &name, &node, result)
+            looking_again(&dir, &name, || {
+                let node = known(&dir, &name)?;
+                match node.kind() {
+                    FileKind::Directory => return Err(Errno::ISDIR),
+                    _ if wants_dir => return Err(Errno::NOTDIR),
+                    _ => self.permit_removal(&dir, &node)?,
+                }
+                let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
+                removed(&dir, &name, &node, result)
+            })
         };
         remove().map_err(self.fail("remove", path))
     }
@@ -355,13 +357,15 @@ impl Client {
                 Tail::Dot => return Err(Errno::INVAL),
                 Tail::DotDot => return Err(Errno::NOTEMPTY),
             };
-            let node = known(&dir, &name)?;
-            if !node.is_dir() {
-                return Err(Errno::NOTDIR);
-            }
-            self.permit_removal(&dir, &node)?;
-            let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
-            removed(&dir, &name, &node, result)
+            looking_again(&dir, &name, || {
+                let node = known(&dir, &name)?;
+                if !node.is_dir() {
+                    return Err(Errno::NOTDIR);
+                }
+                self.permit_removal(&dir, &node)?;
+                let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
+                removed(&dir, &name, &node, result)
+            })
         };
         remove().map_err(self.fail("remove directory", path))
     }
@@ -432,8 +436,13 @@ impl Client {
         let (from, to) = (from.as_ref(), to.as_ref());
         let from_place = self.place(from).map_err(self.fail("rename", from))?;
         let to_place = self.place(to).map_err(self.fail("rename", to))?;
-        self.rename_at(&from_place, &to_place, 0)
-            .map_err(self.fail("rename", from))
+        let (Tail::Name(old), Tail::Name(_)) = (&from_place.tail, &to_place.tail) else {
+            return Err(self.fail("rename", from)(Errno::BUSY));
+        };
+        looking_again(&from_place.dir, old, || {
+            self.rename_at(&from_place, &to_place, 0)
+        })
+        .map_err(self.fail("rename", from))
     }
 
     fn rename_at(&self, from: &Place, to: &Place, flags: u32) -> Outcome<()> {
@@ -626,6 +635,25 @@ fn removed(dir: &Arc<Node>, name: &[u8], node: &Node, result: Outcome<()>) -> Ou
         node.expire_attr();
     }
     result
+}
+
+/// How often an operation that takes a name away is tried when the daemon does not know what the
+/// name stands for.
+const LOOKS: u32 = 3;
+
+/// Carries out an operation that looks `name` up in `dir` and takes it away. virtiofsd in C answers
+/// EIO when the name has come to mean something else in between, so then it is looked up anew.
+fn looking_again(dir: &Arc<Node>, name: &[u8], operation: impl Fn() -> Outcome<()>) -> Outcome<()> {
+    let mut looks = 1;
+    loop {
+        match operation() {
+            Err(Errno::IO) if looks < LOOKS => {
+                dir.forget_child(name);
+                looks += 1;
+            }
+            result => return result,
+        }
+    }
 }
 
 /// What is called `name` in `dir`, for an operation that takes the name away.
