@@ -123,11 +123,18 @@ impl ReadDir {
         let one_at_a_time = !rpc.negotiated().flags.contains(InitFlags::PARALLEL_DIROPS);
         let version = node.children_version();
         let sampled = core.attr_version();
-        let bytes = {
+        let ask = |plus| {
             let _serial = one_at_a_time.then(|| node.serial.lock());
             core.with_descriptors(|| rpc.readdir(handle, handle.open(), self.offset, size, plus))
         };
-        let bytes = match bytes {
+        let (mut plus, mut answer) = (plus, ask(plus));
+        if plus && answer == Err(Errno::NOENT) {
+            // virtiofsd in C says so when the next entry has been removed; without attributes it
+            // goes on.
+            plus = false;
+            answer = ask(plus);
+        }
+        let bytes = match answer {
             // The directory was removed, and readdir(3) takes that for its end.
             Err(Errno::NOENT) => Vec::new(),
             bytes => bytes?,
