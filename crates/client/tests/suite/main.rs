@@ -13,7 +13,7 @@ mod session;
 mod subject;
 mod twin;
 
-use cases::Case;
+use cases::{Applies, Case};
 use fusewire::Client;
 use libtest_mimic::{Arguments, Trial};
 use peers::{Missing, Peer};
@@ -28,12 +28,11 @@ fn main() -> std::process::ExitCode {
     let mut arguments = Arguments::from_args();
     let serial = *arguments.test_threads.get_or_insert(1) == 1;
     let mut trials = Vec::new();
-    for peer in peers::all() {
-        match peer {
-            Ok(peer) => trials.extend(cases::all().map(|case| trial(&peer, case, serial))),
-            Err(missing) => trials.push(untested(&missing)),
-        }
+    let (peers, missing) = peers::all();
+    for peer in &peers {
+        trials.extend(cases::all().filter_map(|case| trial(peer, case, serial)));
     }
+    trials.extend(missing.iter().flat_map(untested));
     let conclusion = libtest_mimic::run(&arguments, trials);
     let left = fusewire_sync::thread::live();
     if left > 0 && !conclusion.has_failed() {
@@ -43,17 +42,23 @@ fn main() -> std::process::ExitCode {
     conclusion.exit_code()
 }
 
-fn trial(peer: &Peer, case: &'static Case, serial: bool) -> Trial {
+fn trial(peer: &Peer, case: &'static Case, serial: bool) -> Option<Trial> {
     let name = format!("{}::{}", peer.name, case.name);
-    if let Err(reason) = (case.applies)(peer) {
-        let name = format!("{name} ({reason})");
-        return Trial::test(name, move || Err(reason.into())).with_ignored_flag(true);
+    match (case.applies)(peer) {
+        Applies::Yes => {
+            let peer = peer.clone();
+            Some(Trial::test(name.clone(), move || {
+                watched(&name, || run(&peer, case, serial));
+                Ok(())
+            }))
+        }
+        Applies::No => None,
+        Applies::NotHere(reason) => {
+            eprintln!("\n*** {name} IS NOT TESTED: {reason}\n");
+            let trial = Trial::test(format!("{name} ({reason})"), move || Err(reason.into()));
+            Some(trial.with_ignored_flag(true))
+        }
     }
-    let peer = peer.clone();
-    Trial::test(name.clone(), move || {
-        watched(&name, || run(&peer, case, serial));
-        Ok(())
-    })
 }
 
 fn run(peer: &Peer, case: &Case, serial: bool) {
@@ -86,12 +91,18 @@ fn watched(name: &str, body: impl FnOnce()) {
 }
 
 /// A missing peer is a failure where all are required, and is not passed over in silence.
-fn untested(missing: &Missing) -> Trial {
-    let Missing { name, reason } = missing.clone();
+fn untested(missing: &Missing) -> Vec<Trial> {
+    let Missing {
+        program,
+        reason,
+        peers,
+    } = missing;
+    eprintln!("\n*** PEER {program} IS MISSING, NOT TESTED: {reason}\n");
     let required = std::env::var_os("FUSEWIRE_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    eprintln!("\n*** PEER {name} IS MISSING, NOT TESTED: {reason}\n");
-    Trial::test(format!("{name}::every_case ({reason})"), move || {
-        Err(format!("the peer is missing: {reason}").into())
-    })
-    .with_ignored_flag(!required)
+    let trial = |peer: &String| {
+        let error = format!("the peer is missing: {reason}");
+        let name = format!("{peer}::every_case ({reason})");
+        Trial::test(name, move || Err(error.into())).with_ignored_flag(!required)
+    };
+    peers.iter().map(trial).collect()
 }

@@ -39,11 +39,12 @@ impl Peer {
     }
 }
 
-/// A peer that cannot be had here.
+/// A program that cannot be had here, and the peers that it would have been.
 #[derive(Clone, Debug)]
 pub struct Missing {
-    pub name: String,
+    pub program: &'static str,
     pub reason: String,
+    pub peers: Vec<String>,
 }
 
 const CACHES: [(CacheMode, &str); 3] = [
@@ -52,12 +53,24 @@ const CACHES: [(CacheMode, &str); 3] = [
     (CacheMode::Always, "always"),
 ];
 
-/// Every peer of the suite, or why not.
-pub fn all() -> Vec<Result<Peer, Missing>> {
-    let mut peers: Vec<_> = embedded().into_iter().map(Ok).collect();
-    peers.extend(daemons("virtiofsd", Flavour::Rust));
-    peers.extend(daemons("virtiofsd-c", Flavour::C));
-    peers
+/// Every peer of the suite, and what is missing.
+pub fn all() -> (Vec<Peer>, Vec<Missing>) {
+    let mut peers = embedded();
+    let mut missing = Vec::new();
+    for (program, flavour) in [("virtiofsd", Flavour::Rust), ("virtiofsd-c", Flavour::C)] {
+        match find(program) {
+            Ok(path) => peers.extend(daemons(program, &path, flavour)),
+            Err(reason) => missing.push(Missing {
+                program,
+                reason,
+                peers: daemons(program, Path::new(""), flavour)
+                    .into_iter()
+                    .map(|peer| peer.name)
+                    .collect(),
+            }),
+        }
+    }
+    (peers, missing)
 }
 
 fn embedded() -> Vec<Peer> {
@@ -97,29 +110,21 @@ fn embedded() -> Vec<Peer> {
 }
 
 /// A program in all its ways.
-fn daemons(program: &str, flavour: Flavour) -> Vec<Result<Peer, Missing>> {
-    let found = find(program);
+fn daemons(name: &str, program: &Path, flavour: Flavour) -> Vec<Peer> {
     let mut peers = Vec::new();
     for (cache, cache_name) in CACHES {
         for writeback in [false, true] {
             for threads in [0, 2] {
                 let wb = if writeback { "-wb" } else { "" };
-                let name = format!("{program}-{cache_name}{wb}-pool{threads}");
-                peers.push(match &found {
-                    Ok(path) => Ok(Peer {
-                        name,
-                        kind: Kind::Virtiofsd {
-                            program: path.clone(),
-                            flavour,
-                        },
-                        cache,
-                        writeback,
-                        threads,
-                    }),
-                    Err(reason) => Err(Missing {
-                        name,
-                        reason: reason.clone(),
-                    }),
+                peers.push(Peer {
+                    name: format!("{name}-{cache_name}{wb}-pool{threads}"),
+                    kind: Kind::Virtiofsd {
+                        program: program.to_owned(),
+                        flavour,
+                    },
+                    cache,
+                    writeback,
+                    threads,
                 });
             }
         }

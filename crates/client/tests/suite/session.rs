@@ -150,6 +150,18 @@ impl Session {
         }
     }
 
+    /// Waits until nothing is open at the daemon: where RELEASE is not waited for, it takes a moment.
+    #[track_caller]
+    pub fn all_closed(&self) {
+        until("all to be closed", || {
+            let stats = self.client.stats();
+            match (stats.open_handles, stats.engine.orphans) {
+                (0, 0) => Ok(()),
+                (open, orphans) => Err(format!("{open} open, {orphans} orphans")),
+            }
+        });
+    }
+
     /// Requests of the kind with that name in the protocol, so far.
     pub fn requests(&self, opcode: &str) -> u64 {
         let stats = self.client.stats();
