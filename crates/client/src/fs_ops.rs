@@ -113,8 +113,11 @@ impl Client {
     /// # Errors
     /// ENOTDIR when it is none, else as [`Client::metadata`].
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
-        let path = path.as_ref();
-        self.resolve(path, Links::Follow)
+        self.list(path.as_ref(), Links::Follow)
+    }
+
+    fn list(&self, path: &Path, links: Links) -> Result<ReadDir> {
+        self.resolve(path, links)
             .and_then(|node| ReadDir::open(self, path, node))
             .map_err(self.fail("open directory", path))
     }
@@ -413,7 +416,8 @@ impl Client {
     /// Removes what is no directory in `dir` and returns the directories.
     fn remove_files_in(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let mut below = Vec::new();
-        for entry in self.read_dir(dir)? {
+        // Not through a link that has taken the directory's place since it was listed.
+        for entry in self.list(dir, Links::NoFollow)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 below.push(entry.path());

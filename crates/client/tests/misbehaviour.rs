@@ -1,9 +1,10 @@
 //! What the client makes of a peer that answers late, wrongly or not at all.
 
 use fusewire::{Client, Timeouts};
+use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, Seen, start};
-use fusewire_server::{Errno, ServerOptions};
+use fusewire_server::{CacheMode, Caching, Errno, ServerOptions};
 use fusewire_wire::Opcode;
 use fusewire_wire::abi::{Attr, AttrOut, Dirent, EntryOut, InitOut, OutHeader, WriteOut};
 use std::io::{Read, Write};
@@ -106,6 +107,38 @@ fn trees_without_a_bottom_end_in_an_error() {
         client.shutdown().unwrap();
         peer.join();
     }
+}
+
+#[test]
+fn a_link_in_a_directorys_place_is_not_emptied() {
+    let tree = tempfile::tempdir().unwrap();
+    let at = |path: &str| tree.path().join(path);
+    std::fs::create_dir_all(at("tmp/a/b")).unwrap();
+    std::fs::create_dir(at("precious")).unwrap();
+    std::fs::write(at("precious/data"), "x").unwrap();
+    let top = tree.path().to_path_buf();
+    // Somebody else swaps the directory after it was listed above.
+    let script = move |seen: &Seen| {
+        if seen.opcode == Some(Opcode::Readdirplus) && seen.nth == 2 {
+            std::fs::rename(top.join("tmp/a"), top.join("away")).unwrap();
+            std::os::unix::fs::symlink("../precious", top.join("tmp/a")).unwrap();
+        }
+        Action::Answer
+    };
+    let options = DirOptions {
+        caching: Caching {
+            mode: CacheMode::Auto,
+            ..Caching::never()
+        },
+        ..DirOptions::default()
+    };
+    let fs = Directory::new(tree.path(), options).unwrap();
+    let (transport, peer) = start(fs, script, &ServerOptions::default()).unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    fails_with(client.remove_dir_all("/tmp"), Errno::NOTDIR);
+    assert!(at("precious/data").exists());
+    client.shutdown().unwrap();
+    peer.join();
 }
 
 /// Waits for `done`, which some other thread brings about.
