@@ -245,8 +245,8 @@ impl Identity {
             return None;
         }
         let mut mode = attr.mode & !SET_UID;
-        // Without group execution, the bit once meant mandatory locking.
-        if mode & GROUP_EXEC != 0 {
+        // Without group execution, the bit once meant mandatory locking; it stays for the group.
+        if mode & GROUP_EXEC != 0 || !self.in_group(attr.gid) {
             mode &= !SET_GID;
         }
         (mode != attr.mode).then_some(mode)
@@ -464,6 +464,14 @@ mod tests {
             ..Identity::user(0, 0)
         };
         assert_eq!(root.mode_before_write(&file(0o4755, 5, 5)), None);
+        // Even without group execution, when the group is not the writer's.
+        let other = Identity::user(5, 5);
+        let foreign = file(0o2744, 5, 9);
+        assert_eq!(
+            other.mode_before_write(&foreign),
+            Some(foreign.mode & !SET_GID)
+        );
+        assert_eq!(other.mode_before_write(&file(0o2744, 5, 5)), None);
     }
 
     #[test]
