@@ -34,6 +34,7 @@ fn main() -> std::process::ExitCode {
     }
     trials.extend(missing.iter().flat_map(untested));
     let conclusion = libtest_mimic::run(&arguments, trials);
+    cases::clean_up();
     let left = fusewire_sync::thread::live();
     if left > 0 && !conclusion.has_failed() {
         eprintln!("{left} threads of fusewire are left");
@@ -66,7 +67,7 @@ fn run(peer: &Peer, case: &Case, serial: bool) {
     let host = tempfile::tempdir().unwrap();
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(host.path(), permissions).unwrap();
-    let session = Session::start(peer, &host, Client::builder());
+    let session = Session::start(peer, host.path(), Client::builder());
     (case.run)(&session);
     session.finish();
     if serial {

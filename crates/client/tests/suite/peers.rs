@@ -73,33 +73,70 @@ pub fn all() -> (Vec<Peer>, Vec<Missing>) {
     (peers, missing)
 }
 
+/// Writeback granted or not, and one thread or two: with READDIRPLUS and without it the other
+/// half, so that each pair of choices is there with each cache mode.
+fn ways(readdirplus: bool) -> [(bool, usize); 2] {
+    if readdirplus {
+        [(false, 1), (true, 2)]
+    } else {
+        [(true, 1), (false, 2)]
+    }
+}
+
 fn embedded() -> Vec<Peer> {
     let mut peers = Vec::new();
     for (cache, cache_name) in CACHES {
+        let name = |kind: &str, writeback: bool, threads: usize| {
+            let wb = if writeback { "-wb" } else { "" };
+            format!("{kind}-{cache_name}{wb}-t{threads}")
+        };
         for readdirplus in [true, false] {
             // Nothing to be cached, nothing to be read ahead.
             if readdirplus && cache == CacheMode::Never {
                 continue;
             }
-            for writeback in [false, true] {
-                for threads in [1, 2] {
-                    let plus = if readdirplus { "-plus" } else { "" };
-                    let wb = if writeback { "-wb" } else { "" };
-                    peers.push(Peer {
-                        name: format!("dir-{cache_name}{plus}{wb}-t{threads}"),
-                        kind: Kind::Dir { readdirplus },
-                        cache,
-                        writeback,
-                        threads,
-                    });
-                }
+            for (writeback, threads) in ways(readdirplus) {
+                let kind = if readdirplus { "dirplus" } else { "dir" };
+                peers.push(Peer {
+                    name: name(kind, writeback, threads),
+                    kind: Kind::Dir { readdirplus },
+                    cache,
+                    writeback,
+                    threads,
+                });
             }
         }
-        for (writeback, threads) in [(false, 1), (true, 2)] {
+        let (writeback, threads) = match cache {
+            CacheMode::Never => (false, 2),
+            CacheMode::Auto => (true, 1),
+            CacheMode::Always => (true, 2),
+        };
+        peers.push(Peer {
+            name: name("mem", writeback, threads),
+            kind: Kind::Mem,
+            cache,
+            writeback,
+            threads,
+        });
+    }
+    peers
+}
+
+/// A program in all its ways; the older one, which is no longer changed, in some.
+fn daemons(name: &str, program: &Path, flavour: Flavour) -> Vec<Peer> {
+    let mut peers = Vec::new();
+    for (cache, cache_name) in CACHES {
+        for (writeback, threads) in [(false, 0), (false, 2), (true, 0), (true, 2)] {
+            if flavour == Flavour::C && (writeback, threads) != some_way(cache) {
+                continue;
+            }
             let wb = if writeback { "-wb" } else { "" };
             peers.push(Peer {
-                name: format!("mem-{cache_name}{wb}-t{threads}"),
-                kind: Kind::Mem,
+                name: format!("{name}-{cache_name}{wb}-pool{threads}"),
+                kind: Kind::Virtiofsd {
+                    program: program.to_owned(),
+                    flavour,
+                },
                 cache,
                 writeback,
                 threads,
@@ -109,27 +146,13 @@ fn embedded() -> Vec<Peer> {
     peers
 }
 
-/// A program in all its ways.
-fn daemons(name: &str, program: &Path, flavour: Flavour) -> Vec<Peer> {
-    let mut peers = Vec::new();
-    for (cache, cache_name) in CACHES {
-        for writeback in [false, true] {
-            for threads in [0, 2] {
-                let wb = if writeback { "-wb" } else { "" };
-                peers.push(Peer {
-                    name: format!("{name}-{cache_name}{wb}-pool{threads}"),
-                    kind: Kind::Virtiofsd {
-                        program: program.to_owned(),
-                        flavour,
-                    },
-                    cache,
-                    writeback,
-                    threads,
-                });
-            }
-        }
+/// Writeback, and threads of the pool.
+fn some_way(cache: CacheMode) -> (bool, usize) {
+    match cache {
+        CacheMode::Never => (false, 0),
+        CacheMode::Auto => (true, 2),
+        CacheMode::Always => (true, 0),
     }
-    peers
 }
 
 /// Where `cargo xtask peers` has put `program`.

@@ -9,7 +9,6 @@ use fusewire_server::{CacheMode, Caching, ServerHandle, ServerOptions, Usage, st
 use fusewire_transport::InProcOptions;
 use fusewire_transport::vhost_user::{Options, Virtiofsd, spawn};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// Room for a case's data in flight.
 const ARENA_BYTES: usize = 16 << 20;
@@ -58,8 +57,13 @@ fn caching(mode: CacheMode) -> Caching {
 
 impl Session {
     /// Connects to a peer of its own that serves `host`, or memory.
-    pub fn start(peer: &Peer, host: &TempDir, builder: Builder) -> Session {
-        Session::start_with(peer, host.path(), builder, caching(peer.cache))
+    pub fn start(peer: &Peer, host: &Path, builder: Builder) -> Session {
+        Session::start_with(peer, host, builder, caching(peer.cache))
+    }
+
+    /// Another client of another peer of the same kind.
+    pub fn another(&self, host: &Path, builder: Builder) -> Session {
+        Session::start(&self.peer, host, builder)
     }
 
     /// As [`Session::start`], an embedded server with other timeouts.

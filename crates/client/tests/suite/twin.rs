@@ -74,6 +74,9 @@ impl Twin {
     /// The directory of the last component, and that component with the slashes behind it.
     fn place<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
         let bytes = path.as_os_str().as_bytes();
+        if bytes.len() > 4095 {
+            return Err(Errno::NAMETOOLONG);
+        }
         let end = bytes.iter().rposition(|b| *b != b'/').map_or(0, |i| i + 1);
         let start = bytes[..end]
             .iter()

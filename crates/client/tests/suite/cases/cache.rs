@@ -173,9 +173,22 @@ fn changes_on_the_host_are_seen_at_once_when_nothing_is_kept(s: &Session) {
 }
 
 fn changes_on_the_host_are_seen_when_the_time_is_over(s: &Session) {
-    prepare(&s.client);
-    change_on_host(&s.host("/").unwrap());
-    until("the time to be over", || all_changes_are_seen(&s.client));
+    let host = tempfile::tempdir().unwrap();
+    // Where it can be chosen, a time that is soon over.
+    let moment = Duration::from_millis(100);
+    let caching = Caching {
+        mode: CacheMode::Auto,
+        entry_timeout: moment,
+        attr_timeout: moment,
+        negative_timeout: moment,
+    };
+    let other = Session::start_with(&s.peer, host.path(), Client::builder(), caching);
+    prepare(&other.client);
+    change_on_host(host.path());
+    until("the time to be over", || {
+        all_changes_are_seen(&other.client)
+    });
+    other.finish();
 }
 
 fn changes_on_the_host_are_seen_when_caches_are_dropped(s: &Session) {
@@ -374,7 +387,7 @@ fn few_cached_names_keep_the_daemon_small(s: &Session) {
     const MAX: u64 = 16;
     let host = tempfile::tempdir().unwrap();
     let builder = Client::builder().max_cached_nodes(MAX as usize);
-    let other = Session::start(&s.peer, &host, builder);
+    let other = s.another(host.path(), builder);
     let c = &other.client;
     c.create_dir("dir").unwrap();
     for n in 0..FILES {
@@ -415,7 +428,7 @@ fn few_cached_names_keep_the_daemon_small(s: &Session) {
 fn few_cached_names_change_no_result(s: &Session) {
     let host = tempfile::tempdir().unwrap();
     let builder = Client::builder().max_cached_nodes(1);
-    let other = Session::start(&s.peer, &host, builder);
+    let other = s.another(host.path(), builder);
     let c = &other.client;
     c.create_dir_all("a/b/c/d").unwrap();
     c.write("a/b/c/d/file", "12345").unwrap();

@@ -47,7 +47,7 @@ fn clones_are_one_client(s: &Session) {
 
 fn an_open_file_keeps_the_connection(s: &Session) {
     let host = tempfile::tempdir().unwrap();
-    let other = Session::start(&s.peer, &host, Client::builder());
+    let other = s.another(host.path(), Client::builder());
     let mut file = {
         let clone = other.client.clone();
         clone.write("file", "12345").unwrap();
@@ -64,7 +64,7 @@ fn an_open_file_keeps_the_connection(s: &Session) {
 
 fn shutdown_ends_it_for_all(s: &Session) {
     let host = tempfile::tempdir().unwrap();
-    let other = Session::start(&s.peer, &host, Client::builder());
+    let other = s.another(host.path(), Client::builder());
     let clone = other.client.clone();
     clone.write("file", "12345").unwrap();
     let mut file = clone.open("file").unwrap();
@@ -91,7 +91,7 @@ fn shutdown_ends_it_for_all(s: &Session) {
 
 fn abort_ends_it_at_once(s: &Session) {
     let host = tempfile::tempdir().unwrap();
-    let other = Session::start(&s.peer, &host, Client::builder());
+    let other = s.another(host.path(), Client::builder());
     let c = other.client.clone();
     c.write("file", "12345").unwrap();
     let file = c.open("file").unwrap();
@@ -183,7 +183,7 @@ fn requests_are_counted(s: &Session) {
 fn clients_can_come_and_go(s: &Session) {
     let host = tempfile::tempdir().unwrap();
     for round in 0..3 {
-        let other = Session::start(&s.peer, &host, Client::builder());
+        let other = s.another(host.path(), Client::builder());
         let path = format!("file-{round}");
         other.client.write(&path, "x").unwrap();
         let files = other.client.read_dir("/").unwrap().count();

@@ -52,6 +52,11 @@ macro_rules! applies {
 }
 use {applies, cases};
 
+/// After the last case.
+pub fn clean_up() {
+    dirs::clean_up();
+}
+
 /// All cases.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [

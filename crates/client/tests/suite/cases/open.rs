@@ -200,7 +200,7 @@ fn truncating_open_empties_the_file_for_every_handle(s: &Session) {
 
 fn new_files_get_their_mode_less_the_umask(s: &Session) {
     let host = tempfile::tempdir().unwrap();
-    let other = Session::start(&s.peer, &host, Client::builder().umask(0o027));
+    let other = s.another(host.path(), Client::builder().umask(0o027));
     let c = &other.client;
     let mode = |path: &str| {
         let mode = c.symlink_metadata(path).unwrap().mode() & 0o7777;
