@@ -7,9 +7,9 @@ use crate::file::File;
 use crate::fs_ops;
 use crate::handle::Handle;
 use crate::meta::PERMISSION_BITS;
-use crate::node::Node;
+use crate::node::{Cached, Node};
 use crate::rpc::Target;
-use crate::walk::{self, End, Found, Links};
+use crate::walk::{self, End, Found, Links, Place, Tail};
 use fusewire_sync::Arc;
 use fusewire_wire::InitFlags;
 use fusewire_wire::abi::FileKind;
@@ -116,12 +116,15 @@ impl OpenOptions {
 
     fn open_at(&self, client: &Client, path: &Path) -> Outcome<File> {
         let flags = self.flags()?;
-        let links = if self.create_new || flags & OFlags::NOFOLLOW.bits() != 0 {
+        if self.create_new {
+            return self.create_at(client, path, flags);
+        }
+        let links = if flags & OFlags::NOFOLLOW.bits() != 0 {
             Links::NoFollow
         } else {
             Links::Follow
         };
-        let end = if self.creates() {
+        let end = if self.create {
             End::MakeFile
         } else {
             End::Find
@@ -129,9 +132,8 @@ impl OpenOptions {
         let root = &client.shared.root;
         for _ in 0..OPEN_RACES {
             let opened = match walk::find(root, path.as_os_str().as_bytes(), links, end)? {
-                Found::Node(_) if self.create_new => return Err(Errno::EXIST),
                 Found::Node(node) => self.open_node(client, &node, flags),
-                Found::Missing { dir, name } if self.creates() => {
+                Found::Missing { dir, name } if self.create => {
                     self.create_in(client, &dir, &name, flags)
                 }
                 Found::Missing { .. } => return Err(Errno::NOENT),
@@ -139,12 +141,32 @@ impl OpenOptions {
             match opened {
                 Ok(handle) => return Ok(File::new(client, path, handle)),
                 // It came or went between the two requests.
-                Err(Errno::EXIST) if !self.create_new => {}
-                Err(Errno::NOENT) if self.creates() => {}
+                Err(Errno::EXIST) => {}
+                Err(Errno::NOENT) if self.create => {}
                 Err(errno) => return Err(errno),
             }
         }
         Err(Errno::AGAIN)
+    }
+
+    /// Makes a file that must not be there: the daemon finds out, so no name is looked up first.
+    fn create_at(&self, client: &Client, path: &Path, flags: u32) -> Outcome<File> {
+        let Place {
+            dir,
+            tail,
+            wants_dir,
+        } = client.place(path)?;
+        let Tail::Name(name) = tail else {
+            return Err(Errno::EXIST);
+        };
+        if wants_dir {
+            return Err(Errno::ISDIR);
+        }
+        if matches!(dir.cached_child(&name), Cached::Node(_)) {
+            return Err(Errno::EXIST);
+        }
+        let handle = self.create_in(client, &dir, &name, flags)?;
+        Ok(File::new(client, path, handle))
     }
 
     fn creates(&self) -> bool {
