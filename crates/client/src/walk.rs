@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Most symlinks on one way, as on Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Longest path, as on Linux (PATH_MAX without its NUL). So a tree without a bottom ends, too.
-const MAX_PATH_BYTES: usize = 4095;
+/// Longest path: four times that of Linux. A tree without a bottom ends there.
+const MAX_PATH_BYTES: usize = 16 << 10;
 
 /// What a path ends in.
 #[derive(Debug)]
@@ -184,29 +184,23 @@ impl Walk {
                     if node.kind() == FileKind::Symlink {
                         self.follow(&node)?;
                     } else {
-                        self.descend(node)?;
+                        self.nodes.push(node);
                     }
                 }
             }
+        }
+        // A directory inside itself, which a broken peer shows, and for a moment one whose tree is
+        // moved about: whoever goes down step by step would find no end.
+        if let [above @ .., here] = &self.nodes[..]
+            && above.iter().any(|node| Arc::ptr_eq(node, here))
+        {
+            return Err(Errno::LOOP);
         }
         Ok(Place {
             dir: Arc::clone(self.here()),
             tail,
             wants_dir: self.wants_dir,
         })
-    }
-
-    /// Goes down to `node`.
-    ///
-    /// # Errors
-    /// ELOOP when we come from there: a directory inside itself, which a broken peer shows, and
-    /// for a moment one whose tree is moved about. Nobody would find an end in it.
-    fn descend(&mut self, node: Arc<Node>) -> Result<(), Errno> {
-        if self.nodes.iter().any(|above| Arc::ptr_eq(above, &node)) {
-            return Err(Errno::LOOP);
-        }
-        self.nodes.push(node);
-        Ok(())
     }
 
     /// Goes on where the symlink `node` of the current directory leads.
