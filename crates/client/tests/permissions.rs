@@ -159,7 +159,8 @@ fn attributes_are_the_owners() {
 #[test]
 fn changed_data_loses_set_id_bits() {
     as_admin_and(user(), |admin, user| {
-        let changes: [(&str, &dyn Fn(&Client)); 4] = [
+        type Change<'a> = (&'a str, &'a dyn Fn(&Client));
+        let changes: [Change; 4] = [
             ("write", &|c| {
                 let mut options = OpenOptions::new();
                 let file = options.write(true).open(c, "/f").unwrap();
