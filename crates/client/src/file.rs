@@ -6,7 +6,7 @@ use crate::fs_ops;
 use crate::handle::Handle;
 use crate::io::Data;
 use crate::meta::{Metadata, Times};
-use fusewire_sync::{Arc, Mutex, Rank};
+use fusewire_sync::{Arc, Mutex, MutexGuard, Rank};
 use fusewire_wire::OpenOutFlags;
 use fusewire_wire::abi::SetattrIn;
 use rustix::fd::BorrowedFd;
@@ -177,6 +177,7 @@ impl File {
 
     /// Writes and says where: at `offset`, or at the end if opened to append.
     fn write_here(&self, buf: &[u8], offset: u64) -> Outcome<(u64, usize)> {
+        let _one_at_a_time = self.lock_if_appending();
         let offset = self.write_offset(offset)?;
         let written = self.data().write(offset, buf.len() as u64, |at, room| {
             let start = (at - offset) as usize;
@@ -186,8 +187,18 @@ impl File {
         Ok((offset, written as usize))
     }
 
+    fn appends(&self) -> bool {
+        self.handle().open().flags & OFlags::APPEND.bits() != 0
+    }
+
+    /// From finding the end of a file to the end of the write there: not every daemon appends by
+    /// itself, and each call's data stays in one piece.
+    fn lock_if_appending(&self) -> Option<MutexGuard<'_, ()>> {
+        self.appends().then(|| self.handle().node().serial.lock())
+    }
+
     fn write_offset(&self, offset: u64) -> Outcome<u64> {
-        if self.handle().open().flags & OFlags::APPEND.bits() == 0 {
+        if !self.appends() {
             return Ok(offset);
         }
         let attr = self.handle().node().attr(Some(self.handle()))?;
@@ -259,6 +270,7 @@ impl File {
     ) -> Result<u64> {
         self.check_access(OFlags::WRONLY)
             .and_then(|()| {
+                let _one_at_a_time = self.lock_if_appending();
                 let offset = self.write_offset(offset)?;
                 self.data().write(offset, len, |at, room| {
                     let mut done = 0;

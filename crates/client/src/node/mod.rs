@@ -35,7 +35,8 @@ pub(crate) struct Node {
     stale: AtomicBool,
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
-    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory.
+    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over an
+    /// appending write to a file.
     pub(crate) serial: Mutex<()>,
     core: Arc<Core>,
 }
