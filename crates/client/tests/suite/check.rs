@@ -1,6 +1,8 @@
 //! What several cases need.
 
 use rustix::io::Errno;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Long enough for anything that is not stuck.
@@ -77,4 +79,15 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
+}
+
+/// The seed of this run's random cases: the one given, or a fresh one.
+pub fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let given = |name| std::env::var(name).ok()?.parse().ok();
+        given("FUSEWIRE_SEED")
+            .or_else(|| given("PROPTEST_RNG_SEED"))
+            .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()))
+    })
 }

@@ -62,12 +62,6 @@ impl<'s> Pair<'s> {
 
     /// Carries all of `ops` out on both sides.
     #[track_caller]
-    pub fn act_all(&mut self, ops: impl IntoIterator<Item = Op>) {
-        for op in ops {
-            self.act(op);
-        }
-    }
-
     /// An operation that prepares others: it must succeed.
     #[track_caller]
     pub fn prepare(&mut self, op: Op) {

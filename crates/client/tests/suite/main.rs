@@ -27,6 +27,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 fn main() -> std::process::ExitCode {
     let mut arguments = Arguments::from_args();
     let serial = *arguments.test_threads.get_or_insert(1) == 1;
+    eprintln!("FUSEWIRE_SEED={}", check::seed());
     let mut trials = Vec::new();
     let (peers, missing) = peers::all();
     for peer in &peers {

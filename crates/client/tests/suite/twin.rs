@@ -188,6 +188,9 @@ impl Twin {
     /// As `std::fs::remove_dir_all`.
     fn remove_all(&self, path: &Path) -> Result<()> {
         let (dir, name) = self.place(path)?;
+        // std would follow anything else, and so leave the directory.
+        let plain = !matches!(name.as_bytes(), b"" | b"." | b"..");
+        assert!(plain && !name.as_bytes().contains(&b'/'), "{path:?}");
         system(std::fs::remove_dir_all(proc_path(&dir).join(name)))
     }
 

@@ -236,6 +236,7 @@ fn what_may_not_be_kept_is_asked_for_each_time(s: &Session) {
         assert_eq!(c.metadata("file").unwrap().len(), 5);
         assert!(questions(s) > asked);
     }
+    s.all_closed();
     assert_eq!(c.stats().live_nodes, 1);
 }
 

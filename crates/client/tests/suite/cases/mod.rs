@@ -7,6 +7,7 @@ mod data;
 mod dirs;
 mod life;
 mod links;
+mod model;
 mod names;
 mod open;
 mod threads;
@@ -66,6 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
         dirs::CASES,
         life::CASES,
         links::CASES,
+        model::CASES,
         names::CASES,
         open::CASES,
         threads::CASES,
