@@ -60,8 +60,6 @@ impl<'s> Pair<'s> {
         self.try_act(&op).unwrap_or_else(|how| panic!("{how}"))
     }
 
-    /// Carries all of `ops` out on both sides.
-    #[track_caller]
     /// An operation that prepares others: it must succeed.
     #[track_caller]
     pub fn prepare(&mut self, op: Op) {
