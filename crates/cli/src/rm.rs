@@ -71,7 +71,8 @@ fn empty(context: &Context<'_>, path: PathBuf, steps: &mut Vec<Step>) -> fusewir
     // All names first: removing while reading makes some daemons skip entries.
     let mut files = Vec::new();
     let mut below = Vec::new();
-    for entry in context.client.read_dir(&path)? {
+    // Not through a link that has taken the directory's place since it was listed.
+    for entry in context.client.read_dir_no_follow(&path)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             below.push(Step::Empty(entry.path()));

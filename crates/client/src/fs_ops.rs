@@ -116,6 +116,15 @@ impl Client {
         self.list(path.as_ref(), Links::Follow)
     }
 
+    /// The entries of a directory, which a symbolic link at `path` is not: for whoever goes down a
+    /// tree in which others may put a link in the place of a directory.
+    ///
+    /// # Errors
+    /// As [`Client::read_dir`].
+    pub fn read_dir_no_follow(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        self.list(path.as_ref(), Links::NoFollow)
+    }
+
     fn list(&self, path: &Path, links: Links) -> Result<ReadDir> {
         self.resolve(path, links)
             .and_then(|node| ReadDir::open(self, path, node))
@@ -417,7 +426,7 @@ impl Client {
     fn remove_files_in(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let mut below = Vec::new();
         // Not through a link that has taken the directory's place since it was listed.
-        for entry in self.list(dir, Links::NoFollow)? {
+        for entry in self.read_dir_no_follow(dir)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 below.push(entry.path());

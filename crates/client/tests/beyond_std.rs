@@ -194,3 +194,15 @@ fn an_unknown_operation_is_asked_for_once() {
     client.shutdown().unwrap();
     assert_eq!(peer.join().lookups, 0);
 }
+
+#[test]
+fn a_link_to_a_directory_is_no_directory_to_those_who_do_not_follow() {
+    each(|_, client| {
+        client.create_dir("/dir").unwrap();
+        client.write("/dir/f", b"").unwrap();
+        client.symlink("dir", "/link").unwrap();
+        assert_eq!(client.read_dir("/link").unwrap().count(), 1);
+        assert_eq!(client.read_dir_no_follow("/dir").unwrap().count(), 1);
+        fails_with(client.read_dir_no_follow("/link"), Errno::NOTDIR);
+    });
+}
