@@ -1,8 +1,8 @@
 //! One suite over all peers: every case of `cases` on every peer of `peers`, each a test of its
 //! own called `peer::case`.
 //!
-//! Cases run one at a time unless `--test-threads` says otherwise: only then can each of them
-//! be held to leave no thread behind.
+//! When they run one at a time (`--test-threads=1`) each of them has to leave no thread behind;
+//! together, all of them.
 
 mod cases;
 mod check;
@@ -25,8 +25,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(240);
 
 fn main() -> std::process::ExitCode {
-    let mut arguments = Arguments::from_args();
-    let serial = *arguments.test_threads.get_or_insert(1) == 1;
+    let arguments = Arguments::from_args();
+    let serial = arguments.test_threads == Some(1);
     eprintln!("FUSEWIRE_SEED={}", check::seed());
     let mut trials = Vec::new();
     let (peers, missing) = peers::all();

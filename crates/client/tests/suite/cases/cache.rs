@@ -395,8 +395,8 @@ fn few_cached_names_keep_the_daemon_small(s: &Session) {
         c.mknod(format!("dir/file-{n}"), 0o100_644, 0).unwrap();
     }
     let idle = other.daemon_fds();
-    // Twice: what was cached before comes again.
-    for n in (0..FILES).chain(0..FILES) {
+    // And some again that were cached before.
+    for n in (0..FILES).chain(0..FILES / 10) {
         assert_eq!(c.metadata(format!("dir/file-{n}")).unwrap().len(), 0);
         // The root besides.
         let live = c.stats().live_nodes;
