@@ -17,6 +17,7 @@ use cases::{Applies, Case};
 use fusewire::Client;
 use libtest_mimic::{Arguments, Trial};
 use peers::{Missing, Peer};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use session::Session;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -27,6 +28,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::from_args();
     let serial = arguments.test_threads == Some(1);
+    raise_descriptor_limit();
     eprintln!("FUSEWIRE_SEED={}", check::seed());
     let mut trials = Vec::new();
     let (peers, missing) = peers::all();
@@ -42,6 +44,13 @@ fn main() -> std::process::ExitCode {
         return std::process::ExitCode::FAILURE;
     }
     conclusion.exit_code()
+}
+
+/// Embedded servers hold a descriptor for each node that their client knows.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
 }
 
 fn trial(peer: &Peer, case: &'static Case, serial: bool) -> Option<Trial> {
