@@ -64,8 +64,15 @@ impl Engine {
                     drop(slot);
                     self.reaper.detached_ended();
                 }
-                State::Queued => slot.finish(Err(Errno::CONNABORTED), PeerUse::Over),
-                State::Sent => slot.finish(Err(Errno::CONNABORTED), peer),
+                State::Queued | State::Sent => {
+                    let peer = match slot.state {
+                        State::Sent => peer,
+                        _ => PeerUse::Over,
+                    };
+                    let owner = slot.finish(Err(Errno::CONNABORTED), peer);
+                    drop(slot);
+                    owner.wake();
+                }
                 State::Orphan if peer == PeerUse::Possible => {
                     slot.state = State::Abandoned;
                     drop(slot);

@@ -55,7 +55,9 @@ impl Engine {
             expired = true;
             self.counters.timeouts.count();
             if matches!(slot.state, State::Queued) {
-                slot.finish(Err(Errno::TIMEDOUT), PeerUse::Over);
+                let owner = slot.finish(Err(Errno::TIMEDOUT), PeerUse::Over);
+                drop(slot);
+                owner.wake();
                 continue;
             }
             self.make_orphan(&mut slot, State::Orphan);

@@ -327,7 +327,10 @@ impl Engine {
                 slot.state = State::Abandoned;
                 self.reaper.detached_ended();
             }
-            Err(SubmitError::Dead) => slot.finish(Err(Errno::CONNABORTED), PeerUse::Over),
+            Err(SubmitError::Dead) => {
+                let outcome = Err(Errno::CONNABORTED);
+                slot.finish(outcome, PeerUse::Over).wake();
+            }
             Err(SubmitError::Full) => {}
         }
         submitted
@@ -388,7 +391,11 @@ impl Engine {
             .bytes_in
             .add(u64::from(completion.payload_bytes));
         match slot.state {
-            State::Sent => slot.finish(outcome, PeerUse::Over),
+            State::Sent => {
+                let owner = slot.finish(outcome, PeerUse::Over);
+                drop(slot);
+                owner.wake();
+            }
             State::Orphan => {
                 slot.state = State::Late(outcome);
                 drop(slot);

@@ -62,10 +62,11 @@ impl Timeouts {
 pub enum WaitPolicy {
     /// Sleeps at once.
     Sleep,
-    /// Looks for the reply for up to `budget_ns` before it sleeps, yielding the CPU in between,
-    /// for operations that are answered within microseconds. The others sleep at once.
+    /// Looks for the reply before it sleeps, yielding the CPU in between, for operations that are
+    /// answered within microseconds. The others sleep at once.
     Spin {
-        /// Longest time to look, in nanoseconds; at most 1 s.
+        /// Longest time to look since the request was sent, or since the last reply to anybody's,
+        /// in nanoseconds; at most 1 s.
         budget_ns: u64,
     },
 }

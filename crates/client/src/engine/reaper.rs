@@ -9,7 +9,7 @@
 
 use fusewire_sync::atomic::{AtomicU32, Ordering};
 use fusewire_sync::thread::{self, Thread};
-use fusewire_sync::{Condvar, Mutex, Rank};
+use fusewire_sync::{Condvar, Mutex, MutexGuard, Rank};
 
 /// The token and those who want it.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Reaper {
     pub(super) fn leave(&self, unique: u64) {
         let mut state = self.state.lock();
         if state.holder == Holder::Owner(unique) {
-            self.hand_over(&mut state);
+            self.hand_over(state);
         } else if let Some(at) = state
             .sleepers
             .iter()
@@ -97,18 +97,25 @@ impl Reaper {
         }
     }
 
-    fn hand_over(&self, state: &mut State) {
-        state.holder = if let Some((owner, thread)) = state.sleepers.pop() {
-            thread.unpark();
-            Holder::Owner(owner)
-        } else if let Some(completion) = &state.completion
-            && self.detached() > 0
+    /// Gives the token on, and wakes who gets it when the state is unlocked: the first thing it
+    /// does is to lock it.
+    fn hand_over(&self, mut state: MutexGuard<'_, State>) {
+        let next = if let Some((owner, thread)) = state.sleepers.pop() {
+            state.holder = Holder::Owner(owner);
+            Some(thread)
+        } else if self.detached() > 0
+            && let Some(completion) = state.completion.clone()
         {
-            completion.unpark();
-            Holder::Completion
+            state.holder = Holder::Completion;
+            Some(completion)
         } else {
-            Holder::Nobody
+            state.holder = Holder::Nobody;
+            None
         };
+        drop(state);
+        if let Some(next) = next {
+            next.unpark();
+        }
     }
 
     /// Requests in flight that no thread waits for.
@@ -124,9 +131,9 @@ impl Reaper {
 
     /// Somebody has to reap for a request that was detached.
     pub(super) fn appoint(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.holder == Holder::Nobody {
-            self.hand_over(&mut state);
+            self.hand_over(state);
         }
     }
 
@@ -157,7 +164,7 @@ impl Reaper {
         let mut state = self.state.lock();
         state.completion = Some(thread::current());
         if state.holder == Holder::Nobody && self.detached() > 0 {
-            self.hand_over(&mut state);
+            self.hand_over(state);
         }
     }
 
@@ -168,9 +175,9 @@ impl Reaper {
 
     /// The completion thread gives the token on. A request detached meanwhile gets it back.
     pub(super) fn completion_leaves(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.holder == Holder::Completion {
-            self.hand_over(&mut state);
+            self.hand_over(state);
         }
     }
 

@@ -105,6 +105,20 @@ pub(super) enum PeerUse {
     Possible,
 }
 
+/// The owner of a request that has ended, if it is parked. To be woken when no lock is held that it
+/// is going to take, or it runs into that at once.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Waiter(Option<Thread>);
+
+impl Waiter {
+    pub(super) fn wake(self) {
+        if let Some(thread) = self.0 {
+            thread.unpark();
+        }
+    }
+}
+
 /// One request.
 pub(super) struct Slot {
     pub(super) state: State,
@@ -180,12 +194,10 @@ impl Slot {
         })
     }
 
-    /// Ends the request for its owner and wakes it.
-    pub(super) fn finish(&mut self, outcome: Outcome, peer: PeerUse) {
+    /// Ends the request for its owner, and returns who has to be woken.
+    pub(super) fn finish(&mut self, outcome: Outcome, peer: PeerUse) -> Waiter {
         self.state = State::Done(outcome, peer);
-        if let Some(waiter) = self.waiter.take() {
-            waiter.unpark();
-        }
+        Waiter(self.waiter.take())
     }
 
     /// The connection has ended while the peer may be alive: the payload stays, because the peer
