@@ -4,8 +4,13 @@ use super::Node;
 use crate::core::deadline_after;
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicBool, Ordering};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
 use std::time::Duration;
+
+/// How many changes of a directory are remembered: more than many threads make while one of them
+/// waits for an answer.
+const REMEMBERED_CHANGES: usize = 128;
 
 /// A cached name.
 #[derive(Debug)]
@@ -21,19 +26,63 @@ pub(crate) struct Dentry {
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     names: HashMap<Box<[u8]>, Dentry>,
-    /// Grows with each local change of the directory; an answer to a question asked before such a
-    /// change is used, but not cached.
-    version: u64,
+    changes: Changes,
 }
 
 impl Children {
+    fn changed(&mut self, name: &[u8]) {
+        self.changes.add(self.names.hasher().hash_one(name));
+    }
+
+    /// Whether what the peer said of `name` to a question asked at `version` is still the last
+    /// that is known.
+    fn unchanged_since(&self, name: &[u8], version: u64) -> bool {
+        let hash = self.names.hasher().hash_one(name);
+        self.changes.spared_since(hash, version)
+    }
+
     /// Removes every name and returns the nodes.
     pub(super) fn take(&mut self) -> Vec<Arc<Node>> {
-        self.version += 1;
+        self.changes.add_all();
         std::mem::take(&mut self.names)
             .into_values()
             .filter_map(|dentry| dentry.node)
             .collect()
+    }
+}
+
+/// Local changes of a directory. An answer to a question that was asked before its name changed is
+/// used, but not cached; changes of other names, which other threads make all the time, do it no
+/// harm.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Number of the last change.
+    version: u64,
+    /// Hashes of the names that changed last, one for each number up to `version`.
+    recent: VecDeque<u64>,
+}
+
+impl Changes {
+    fn add(&mut self, name_hash: u64) {
+        self.version += 1;
+        if self.recent.len() == REMEMBERED_CHANGES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(name_hash);
+    }
+
+    fn add_all(&mut self) {
+        self.version += 1;
+        self.recent.clear();
+    }
+
+    /// Whether none of the changes after `version` was of this name; false if that is not known.
+    fn spared_since(&self, name_hash: u64, version: u64) -> bool {
+        let since = self.version.saturating_sub(version);
+        usize::try_from(since).is_ok_and(|since| {
+            let mut changed = self.recent.iter().rev().take(since);
+            since <= self.recent.len() && changed.all(|hash| *hash != name_hash)
+        })
     }
 }
 
@@ -68,18 +117,18 @@ impl Node {
                 }
             }
             _ => Cached::Unknown {
-                version: children.version,
+                version: children.changes.version,
             },
         }
     }
 
     /// Version for [`Node::cache_child`] of an answer to a question that is asked now.
     pub(crate) fn children_version(&self) -> u64 {
-        self.children.read().version
+        self.children.read().changes.version
     }
 
-    /// Caches what the peer said of `name` to a question asked at `version`, unless the directory
-    /// has changed since. An answer that may not be cached removes what was there.
+    /// Caches what the peer said of `name` to a question asked at `version`, unless the name has
+    /// changed since. An answer that may not be cached removes what was there.
     pub(crate) fn cache_child(
         self: &Arc<Self>,
         name: &[u8],
@@ -92,7 +141,7 @@ impl Node {
         let mut fresh = false;
         let old = {
             let mut children = self.children.write();
-            if children.version != version {
+            if !children.unchanged_since(name, version) {
                 return;
             }
             if expires_ns <= now_ns {
@@ -118,13 +167,13 @@ impl Node {
     /// A local operation has changed what `name` is: forgets what is cached of it.
     pub(crate) fn forget_child(&self, name: &[u8]) -> Option<Arc<Node>> {
         let mut children = self.children.write();
-        children.version += 1;
+        children.changed(name);
         children.names.remove(name).and_then(|dentry| dentry.node)
     }
 
     /// A local operation that was asked for at `version` has made `node` appear under `name`:
-    /// caches that, unless another one has changed the directory meanwhile, which may have taken
-    /// the name away again.
+    /// caches that, unless another one has changed the name meanwhile, and so may have taken it
+    /// away again.
     pub(crate) fn adopt_child(
         self: &Arc<Self>,
         name: &[u8],
@@ -134,11 +183,11 @@ impl Node {
     ) {
         let (old, now) = {
             let mut children = self.children.write();
-            let undisturbed = children.version == version;
-            children.version += 1;
+            let undisturbed = children.unchanged_since(name, version);
+            children.changed(name);
             // What was known of the name is over in any case.
             let old = children.names.remove(name);
-            (old, undisturbed.then_some(children.version))
+            (old, undisturbed.then_some(children.changes.version))
         };
         // May be the last reference to a node, so the lock is released first.
         drop(old);
@@ -166,5 +215,44 @@ impl Node {
         };
         drop(evicted);
         false
+    }
+}
+
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_of_the_name_itself_count() {
+        let mut changes = Changes::default();
+        let asked = changes.version;
+        assert!(changes.spared_since(1, asked));
+        changes.add(2);
+        changes.add(3);
+        assert!(changes.spared_since(1, asked));
+        assert!(!changes.spared_since(2, asked));
+        assert!(!changes.spared_since(3, asked));
+        let later = changes.version;
+        assert!(changes.spared_since(2, later), "it changed before");
+        changes.add(1);
+        assert!(!changes.spared_since(1, asked) && !changes.spared_since(1, later));
+    }
+
+    #[test]
+    fn what_is_forgotten_may_have_changed() {
+        let mut changes = Changes::default();
+        let asked = changes.version;
+        for other in 0..REMEMBERED_CHANGES as u64 {
+            changes.add(other);
+        }
+        assert!(changes.spared_since(1000, asked));
+        changes.add(0);
+        assert!(!changes.spared_since(1000, asked));
+        assert_eq!(changes.recent.len(), REMEMBERED_CHANGES);
+        let asked = changes.version;
+        changes.add_all();
+        changes.add(1);
+        assert!(!changes.spared_since(1000, asked));
+        assert!(changes.spared_since(1000, changes.version));
     }
 }
