@@ -1,13 +1,13 @@
 //! A server on threads of the same process, over the same ring.
 
-use crate::Transport;
 use crate::bell::Bell;
 use crate::device::{Core, DeviceEnd};
 use crate::life::Life;
 use crate::ring::queues::{Kick, Queues, RingFeatures};
 use crate::types::{Completion, Death, Limits, PeerFault, Submission, SubmitError};
+use crate::{Inbox, Transport};
 use fusewire_mem::Arena;
-use fusewire_sync::Arc;
+use fusewire_sync::{Arc, Weak};
 use std::io;
 
 /// How large an in-process connection is.
@@ -113,6 +113,10 @@ impl Transport for InProcess {
 
     fn wake(&self) {
         self.bell.ring();
+    }
+
+    fn listen(&self, inbox: Weak<dyn Inbox>) {
+        self.device.set_inbox(inbox);
     }
 
     fn watch(&self) -> Death {

@@ -25,10 +25,22 @@ pub mod vhost_user;
 pub use device::{DeviceEnd, DeviceQueueId, DeviceRequest, RawDevice};
 pub use inproc::{InProcOptions, InProcess, pair};
 pub use ring::{MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES};
-pub use types::{Completion, Death, Limits, PeerFault, Submission, SubmitError};
+pub use types::{Completion, Death, Limits, PeerFault, Refusal, Submission, SubmitError};
 
 use fusewire_mem::Arena;
-use fusewire_sync::Arc;
+use fusewire_sync::{Arc, Weak};
+
+/// Who takes what a peer says of its own accord.
+pub trait Inbox: Send + Sync {
+    /// Takes a message that answers no submission: a notification (`unique` 0), or the answer to an
+    /// INTERRUPT (odd `unique`). `message` is a private copy, header included.
+    ///
+    /// Called on the thread that reads the channel, possibly the peer's own; does not block.
+    ///
+    /// # Errors
+    /// What the peer is told where the channel can say so: what write(2) on `/dev/fuse` would.
+    fn message(&self, message: &[u8]) -> Result<(), Refusal>;
+}
 
 /// A way to exchange FUSE messages with one peer.
 ///
@@ -80,6 +92,10 @@ pub trait Transport: Send + Sync + std::fmt::Debug {
 
     /// Ends the current or the next [`wait`](Transport::wait).
     fn wake(&self);
+
+    /// Says who takes the messages that answer no submission. The first call counts. Virtio-fs has no
+    /// such messages.
+    fn listen(&self, inbox: Weak<dyn Inbox>);
 
     /// Blocks until the peer is dead or [`close`](Transport::close) was called, and says which.
     fn watch(&self) -> Death;

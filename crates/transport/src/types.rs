@@ -70,3 +70,8 @@ pub enum Death {
     /// The peer went away; the text says what is known of it.
     Peer(String),
 }
+
+/// Why a message of the peer's own accord was not taken: an errno, above 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client refuses the message with errno {0}")]
+pub struct Refusal(pub i32);

@@ -5,7 +5,7 @@
 
 use super::*;
 use fusewire_sync::{Condvar, thread};
-use fusewire_transport::{Death, Limits, PeerFault, Submission};
+use fusewire_transport::{Death, Inbox, Limits, PeerFault, Submission};
 use fusewire_wire::abi::{AttrOut, OutHeader};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -120,6 +120,8 @@ impl Transport for Ring {
         self.state.lock().woken = true;
         self.called.notify_all();
     }
+
+    fn listen(&self, _inbox: Weak<dyn Inbox>) {}
 
     fn watch(&self) -> Death {
         Death::Closed

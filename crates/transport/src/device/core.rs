@@ -5,15 +5,19 @@ use super::queue::DeviceQueue;
 use super::raw::DeviceQueueId;
 use super::request::DeviceRequest;
 use super::work::{Head, Work};
+use crate::Inbox;
 use crate::bell::Bell;
 use crate::life::Life;
 use crate::ring::layout::Plan;
 use crate::ring::queues::Queues;
-use crate::types::Death;
+use crate::types::{Death, Refusal};
 use fusewire_mem::{Arena, Region, SharedBytes};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
-use fusewire_sync::{Arc, thread};
+use fusewire_sync::{Arc, OnceLock, Weak, thread};
+
+/// ENOTCONN: the connection has ended, or nobody has begun it.
+const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 pub(crate) struct Core {
     work: Work<Region>,
@@ -25,6 +29,7 @@ pub(crate) struct Core {
     /// The driver's bell.
     driver: Arc<Bell>,
     life: Arc<Life>,
+    inbox: OnceLock<Weak<dyn Inbox>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -48,6 +53,7 @@ impl Core {
             clock: Clock::monotonic(),
             driver: bell,
             life,
+            inbox: OnceLock::new(),
             ring,
         }
     }
@@ -64,6 +70,21 @@ impl Core {
     /// Calls the driver.
     pub(crate) fn call(&self) {
         self.driver.ring();
+    }
+
+    /// Who takes messages of the device's own accord; the first one counts.
+    pub(crate) fn set_inbox(&self, inbox: Weak<dyn Inbox>) {
+        let _ = self.inbox.set(inbox);
+    }
+
+    pub(crate) fn tell(&self, message: &[u8]) -> Result<(), Refusal> {
+        if self.life.ended() {
+            return Err(Refusal(NOT_CONNECTED));
+        }
+        match self.inbox.get().and_then(Weak::upgrade) {
+            Some(inbox) => inbox.message(message),
+            None => Err(Refusal(NOT_CONNECTED)),
+        }
     }
 
     /// Ends the connection and everybody's sleep.

@@ -22,7 +22,7 @@ pub(crate) use self::{queue::DeviceQueue, work::Work};
 pub use raw::{DeviceQueueId, RawDevice};
 pub use request::DeviceRequest;
 
-use crate::types::Death;
+use crate::types::{Death, Refusal};
 use fusewire_sync::Arc;
 
 /// The server's end of an in-process connection; shared by its threads through an `Arc`. Dropping
@@ -57,6 +57,18 @@ impl DeviceEnd {
     /// first. It pays when client and server have a CPU each.
     pub fn set_poll_ns(&self, ns: u64) {
         self.core.set_poll_ns(ns);
+    }
+
+    /// Tells the client something that answers no request: a notification, or an answer to an
+    /// INTERRUPT. `message` is a whole one, header included. The client has taken it when this
+    /// returns, so nothing that it said before is believed any more. Does not block.
+    ///
+    /// # Errors
+    /// What the client says, as write(2) on `/dev/fuse` does: EINVAL (no such message), ENOENT
+    /// (nothing of that number or name is known); ENOTCONN before the client listens and after the
+    /// end of the connection.
+    pub fn tell(&self, message: &[u8]) -> Result<(), Refusal> {
+        self.core.tell(message)
     }
 
     /// Ends the connection, as dropping it does: every thread in [`DeviceEnd::next`] returns.

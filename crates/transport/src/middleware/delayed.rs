@@ -76,7 +76,7 @@ impl<T: Transport + 'static> Delayed<T> {
 }
 
 impl<T: Transport + 'static> Transport for Delayed<T> {
-    forward!(limits arena submit submit_oneway kick wait wake watch close);
+    forward!(limits arena submit submit_oneway kick wait wake listen watch close);
 
     fn reap(&self, sink: &mut dyn FnMut(Completion<'_>)) -> Result<usize, PeerFault> {
         self.inner.reap(&mut |completion| {

@@ -116,7 +116,7 @@ fn shortened(completion: &Completion<'_>, random: u64) -> Option<(OutHeader, u32
 }
 
 impl<T: Transport> Transport for Faulty<T> {
-    forward!(limits arena submit_oneway kick wait wake watch close);
+    forward!(limits arena submit_oneway kick wait wake listen watch close);
 
     fn submit(&self, submission: &Submission<'_>) -> Result<(), SubmitError> {
         let Ok(header) = request::parse_header(submission.head) else {

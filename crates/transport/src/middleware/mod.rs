@@ -17,9 +17,9 @@ pub use delayed::Delayed;
 pub use faulty::{Fault, Faulty, Rule};
 pub use traced::{TraceFormat, Traced};
 
-use crate::{Completion, Death, Limits, PeerFault, Submission, SubmitError, Transport};
+use crate::{Completion, Death, Inbox, Limits, PeerFault, Submission, SubmitError, Transport};
 use fusewire_mem::Arena;
-use fusewire_sync::Arc;
+use fusewire_sync::{Arc, Weak};
 
 /// Methods of [`Transport`] that go straight to `self.inner`.
 macro_rules! forward {
@@ -41,6 +41,11 @@ macro_rules! forward {
         }
     };
     (@ kick) => { fn kick(&self) { self.inner.kick(); } };
+    (@ listen) => {
+        fn listen(&self, inbox: fusewire_sync::Weak<dyn $crate::Inbox>) {
+            self.inner.listen(inbox);
+        }
+    };
     (@ wait) => { fn wait(&self) { self.inner.wait(); } };
     (@ wake) => { fn wake(&self) { self.inner.wake(); } };
     (@ watch) => { fn watch(&self) -> $crate::Death { self.inner.watch() } };
@@ -74,6 +79,9 @@ macro_rules! pointer {
             }
             fn wake(&self) {
                 (**self).wake();
+            }
+            fn listen(&self, inbox: Weak<dyn Inbox>) {
+                (**self).listen(inbox);
             }
             fn watch(&self) -> Death {
                 (**self).watch()

@@ -1,8 +1,8 @@
 //! A transport whose peer is the test itself.
 
-use crate::{Completion, Death, Limits, PeerFault, Submission, SubmitError, Transport};
+use crate::{Completion, Death, Inbox, Limits, PeerFault, Submission, SubmitError, Transport};
 use fusewire_mem::Arena;
-use fusewire_sync::{Arc, Mutex, Rank};
+use fusewire_sync::{Arc, Mutex, Rank, Weak};
 use fusewire_wire::{Caller, Extensions, Head, Name, Request, reply};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,6 +121,8 @@ impl Transport for Fake {
     fn wake(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
     }
+
+    fn listen(&self, _inbox: Weak<dyn Inbox>) {}
 
     fn watch(&self) -> Death {
         Death::Closed

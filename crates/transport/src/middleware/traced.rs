@@ -153,7 +153,7 @@ impl Out {
 }
 
 impl<T: Transport> Transport for Traced<T> {
-    forward!(limits arena wait wake watch close);
+    forward!(limits arena wait wake listen watch close);
 
     fn submit(&self, request: &Submission<'_>) -> Result<(), SubmitError> {
         let payload_bytes = request

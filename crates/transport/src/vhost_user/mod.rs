@@ -14,17 +14,17 @@ mod options;
 pub use error::{ConnectError, Step};
 pub use options::{Cache, Flavour, Options, Sandbox, Virtiofsd};
 
-use crate::Transport;
 use crate::life::Life;
 use crate::ring::queues::{Kick, Queues};
 use crate::types::{Completion, Death, Limits, PeerFault, Submission, SubmitError};
+use crate::{Inbox, Transport};
 use control::{VhostControl, bits};
 use daemon::Daemon;
 use deadline::Deadline;
 use doorbell::{Doorbells, counter, ring};
 use error::resource;
 use fusewire_mem::{Arena, ForkGuard};
-use fusewire_sync::Arc;
+use fusewire_sync::{Arc, Weak};
 use handshake::{Agreed, Handshake, QUEUES};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -330,6 +330,9 @@ impl Transport for VhostUser {
     fn wake(&self) {
         self.bells.wake();
     }
+
+    /// Virtio-fs has no way for the device to say anything by itself.
+    fn listen(&self, _inbox: Weak<dyn Inbox>) {}
 
     fn watch(&self) -> Death {
         let mut output = self.daemon.as_ref();
