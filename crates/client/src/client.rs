@@ -2,10 +2,11 @@
 
 use crate::access::Identity;
 use crate::core::Core;
+use crate::cred::Cred;
 use crate::engine::{Ended, Engine, EngineStats, Timeouts, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::node::Node;
-use crate::rpc::{self, NegotiateError, Rpc};
+use crate::rpc::{self, NegotiateError, Peer, Rpc};
 use crate::walk::{self, Links};
 use fusewire_mem::FRAME_BYTES;
 use fusewire_sync::thread::JoinHandle;
@@ -13,8 +14,8 @@ use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
 use fusewire_sync::{Arc, Mutex, Rank, thread};
 use fusewire_transport::{Death, Transport};
+use fusewire_wire::InitFlags;
 use fusewire_wire::init::{InitError, LocalLimits, Negotiated, Offer};
-use fusewire_wire::{Caller, InitFlags};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -103,21 +104,10 @@ impl Builder {
         let connection = Connection::start(engine).map_err(failed)?;
         let negotiated = negotiate(&connection.engine)?;
         let identity = self.identity.unwrap_or_else(Identity::of_process);
-        if identity.uid == u32::MAX || identity.gid == u32::MAX {
-            return Err(Error::new("connect", "", Errno::INVAL)
-                .with_detail("the id 4294967295 means none; name a user and a group"));
-        }
-        let caller = Caller {
-            uid: identity.uid,
-            gid: identity.gid,
-            pid: rustix::process::getpid()
-                .as_raw_nonzero()
-                .get()
-                .unsigned_abs(),
-        };
-        let rpc = Rpc::new(Arc::clone(&connection.engine), negotiated, caller);
         let umask = self.umask.unwrap_or_else(process_umask);
-        let core = Core::new(rpc, self.max_cached_nodes, umask, identity);
+        let cred = cred("connect", identity, umask)?;
+        let peer = Peer::new(Arc::clone(&connection.engine), negotiated);
+        let core = Core::new(peer, self.max_cached_nodes);
         let root = Node::root(&core);
         Ok(Client {
             shared: Arc::new(Shared {
@@ -125,6 +115,7 @@ impl Builder {
                 core,
                 connection,
             }),
+            cred: Arc::new(cred),
         })
     }
 }
@@ -189,6 +180,13 @@ fn connection_error(
         }
         _ => error,
     }
+}
+
+fn cred(operation: &'static str, identity: Identity, umask: u32) -> Result<Cred> {
+    Cred::new(identity, umask).map_err(|errno| {
+        Error::new(operation, "", errno)
+            .with_detail("the id 4294967295 means none; name a user and a group")
+    })
 }
 
 /// The umask of this process, without changing it for a moment as umask(2) would.
@@ -286,6 +284,7 @@ impl Drop for Shared {
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) cred: Arc<Cred>,
 }
 
 impl Client {
@@ -302,19 +301,38 @@ impl Client {
         }
     }
 
+    /// The same client, for calls on behalf of somebody else; files opened through it stay in that
+    /// name.
+    ///
+    /// # Errors
+    /// EINVAL for the id 2³² − 1, which means none.
+    pub fn with_identity(&self, identity: Identity) -> Result<Self> {
+        let cred = cred("set identity", identity, self.cred.umask)?;
+        Ok(Client {
+            shared: Arc::clone(&self.shared),
+            cred: Arc::new(cred),
+        })
+    }
+
+    /// On whose behalf calls are made.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.cred.identity
+    }
+
     /// What client and daemon have agreed on.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
-        *self.shared.core.rpc.negotiated()
+        *self.shared.core.peer.negotiated()
     }
 
     /// What the client has done so far, and what it holds now.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let core = &self.shared.core;
-        let arena = core.rpc.engine().arena();
+        let arena = core.peer.engine().arena();
         Stats {
-            engine: core.rpc.engine().stats(),
+            engine: core.peer.engine().stats(),
             live_nodes: core.live_nodes.get(),
             open_handles: core.open_handles.get(),
             cached_names: core.dentries.len() as u64,
@@ -330,7 +348,7 @@ impl Client {
     /// # Errors
     /// ENOTCONN when the connection had ended before, with the reason.
     pub fn shutdown(self) -> Result<()> {
-        let engine = self.core().rpc.engine();
+        let engine = self.core().peer.engine();
         let result = match engine.ended() {
             None => Ok(()),
             Some(_) => Err(connection_error(engine, "shutdown", "", Errno::NOTCONN)),
@@ -343,7 +361,7 @@ impl Client {
     /// Ends the connection at once: calls in progress get ECONNABORTED, later ones ENOTCONN. What
     /// was in flight may or may not have been carried out.
     pub fn abort(&self) {
-        self.shared.core.rpc.engine().abort(Ended::Aborted);
+        self.shared.core.peer.engine().abort(Ended::Aborted);
     }
 
     /// Why the connection has ended, if it has.
@@ -351,7 +369,7 @@ impl Client {
     pub fn ended(&self) -> Option<String> {
         self.shared
             .core
-            .rpc
+            .peer
             .engine()
             .ended()
             .map(ToString::to_string)
@@ -361,11 +379,16 @@ impl Client {
     pub fn drop_caches(&self) {
         self.shared.core.nodes.drop_names();
         self.shared.root.expire_attr();
-        self.shared.core.rpc.engine().flush_forgets();
+        self.shared.core.peer.engine().flush_forgets();
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.shared.core
+    }
+
+    /// The protocol, on behalf of this client's identity.
+    pub(crate) fn rpc(&self) -> Rpc<'_> {
+        self.core().rpc(&self.cred)
     }
 
     pub(crate) fn resolve(
@@ -373,12 +396,17 @@ impl Client {
         path: &Path,
         links: Links,
     ) -> std::result::Result<Arc<Node>, Errno> {
-        walk::resolve(&self.shared.root, path.as_os_str().as_bytes(), links)
+        walk::resolve(
+            &self.cred,
+            &self.shared.root,
+            path.as_os_str().as_bytes(),
+            links,
+        )
     }
 
     /// An error of `operation` on `path`.
     pub(crate) fn fail(&self, operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> Error {
-        let engine = Arc::clone(self.core().rpc.engine());
+        let engine = Arc::clone(self.core().peer.engine());
         let path = path.to_path_buf();
         move |errno| connection_error(&engine, operation, path, errno)
     }

@@ -1,8 +1,8 @@
 //! What all nodes and files of one client share.
 
-use crate::access::Identity;
+use crate::cred::Cred;
 use crate::node::{Node, NodeTable};
-use crate::rpc::Rpc;
+use crate::rpc::{Peer, Rpc};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
 use fusewire_sync::{Arc, Gauge, Mutex, Rank, Weak};
@@ -16,11 +16,9 @@ const SHRINK_STEP: usize = 1024;
 /// The shared state below the API. Nodes hold it, so it holds no node.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) rpc: Rpc,
+    pub(crate) peer: Peer,
     pub(crate) nodes: NodeTable,
     pub(crate) dentries: DentryLimit,
-    pub(crate) umask: u32,
-    pub(crate) identity: Identity,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
     clock: Clock,
@@ -28,24 +26,22 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        rpc: Rpc,
-        max_cached_nodes: usize,
-        umask: u32,
-        identity: Identity,
-    ) -> Arc<Self> {
-        let clock = rpc.engine().clock().clone();
+    pub(crate) fn new(peer: Peer, max_cached_nodes: usize) -> Arc<Self> {
+        let clock = peer.engine().clock().clone();
         Arc::new(Core {
-            rpc,
+            peer,
             nodes: NodeTable::new(),
             dentries: DentryLimit::new(max_cached_nodes),
-            umask,
-            identity,
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
             clock,
             attr_version: AtomicU64::new(1),
         })
+    }
+
+    /// The protocol, on behalf of `cred`.
+    pub(crate) fn rpc(&self, cred: &Cred) -> Rpc<'_> {
+        self.peer.rpc(cred.caller)
     }
 
     /// Runs `request`; when the peer is out of descriptors, of which it may hold one per node,
@@ -57,7 +53,7 @@ impl Core {
         match request() {
             Err(Errno::NFILE | Errno::MFILE) => {
                 self.dentries.shrink(SHRINK_STEP);
-                self.rpc.engine().flush_forgets();
+                self.peer.engine().flush_forgets();
                 request()
             }
             result => result,

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::client::Client;
+use crate::cred::Cred;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::meta::{FileType, Metadata};
@@ -74,7 +75,7 @@ impl ReadDir {
         path: &Path,
         node: Arc<Node>,
     ) -> std::result::Result<Self, Errno> {
-        let handle = Self::open_handle(&node)?;
+        let handle = Self::open_handle(&client.cred, &node)?;
         Ok(ReadDir {
             batch: VecDeque::new(),
             state: State::More,
@@ -91,15 +92,18 @@ impl ReadDir {
     }
 
     /// Opens the directory itself.
-    pub(crate) fn open_handle(node: &Arc<Node>) -> std::result::Result<Arc<Handle>, Errno> {
+    pub(crate) fn open_handle(
+        cred: &Cred,
+        node: &Arc<Node>,
+    ) -> std::result::Result<Arc<Handle>, Errno> {
         if !node.is_dir() {
             return Err(Errno::NOTDIR);
         }
         node.check_fresh()?;
-        node.permit(Access::READ)?;
+        node.permit(cred, Access::READ)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let core = node.core();
-        let open = core.with_descriptors(|| core.rpc.opendir(node, flags.bits()))?;
+        let open = core.with_descriptors(|| core.rpc(cred).opendir(node, flags.bits()))?;
         Ok(Handle::new(Arc::clone(node), open))
     }
 
@@ -114,13 +118,13 @@ impl ReadDir {
         };
         let node = &origin.node;
         let core = origin.client.core();
-        let rpc = &core.rpc;
-        let pages = u32::from(rpc.negotiated().max_pages);
+        let (peer, rpc) = (&core.peer, origin.client.rpc());
+        let pages = u32::from(peer.negotiated().max_pages);
         let size = BATCH_BYTES
             .min(pages * 4096)
-            .min(rpc.engine().transport().limits().max_payload_bytes);
-        let plus = rpc.has_readdirplus();
-        let one_at_a_time = !rpc.negotiated().flags.contains(InitFlags::PARALLEL_DIROPS);
+            .min(peer.engine().transport().limits().max_payload_bytes);
+        let plus = peer.has_readdirplus();
+        let one_at_a_time = !peer.negotiated().flags.contains(InitFlags::PARALLEL_DIROPS);
         let version = node.children_version();
         let sampled = core.attr_version();
         let ask = |plus| {
@@ -282,11 +286,12 @@ impl DirEntry {
         if let Some((node, attr)) = &self.known {
             return Ok(Metadata::new(*attr, node.kind()));
         }
+        let cred = &self.origin.client.cred;
         let path = self.path();
-        walk::lookup(&self.origin.node, self.name.as_bytes())
+        walk::lookup(cred, &self.origin.node, self.name.as_bytes())
             .and_then(|node| {
                 let node = node.ok_or(Errno::NOENT)?;
-                Ok(Metadata::new(node.attr(None)?, node.kind()))
+                Ok(Metadata::new(node.attr(cred, None)?, node.kind()))
             })
             .map_err(self.origin.client.fail("stat", &path))
     }

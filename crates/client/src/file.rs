@@ -1,6 +1,7 @@
 //! Open files, in the shape of `std::fs::File`.
 
 use crate::client::Client;
+use crate::cred::Cred;
 use crate::error::{Error, Result};
 use crate::fs_ops;
 use crate::handle::Handle;
@@ -102,12 +103,17 @@ impl File {
         if handle.open().granted.contains(OpenOutFlags::NOFLUSH) {
             return Ok(());
         }
-        self.inner.client.core().rpc.flush(handle, handle.open())
+        self.inner.client.rpc().flush(handle, handle.open())
+    }
+
+    pub(crate) fn cred(&self) -> &Cred {
+        &self.inner.client.cred
     }
 
     fn data(&self) -> Data<'_> {
         Data {
             handle: self.handle(),
+            cred: self.cred(),
         }
     }
 
@@ -201,7 +207,10 @@ impl File {
         if !self.appends() {
             return Ok(offset);
         }
-        let attr = self.handle().node().attr(Some(self.handle()))?;
+        let attr = self
+            .handle()
+            .node()
+            .attr(self.cred(), Some(self.handle()))?;
         Ok(attr.size)
     }
 
@@ -308,7 +317,7 @@ impl File {
     /// What the daemon says.
     pub fn metadata(&self) -> Result<Metadata> {
         let node = self.handle().node();
-        node.attr(Some(self.handle()))
+        node.attr(self.cred(), Some(self.handle()))
             .map(|attr| Metadata::new(attr, node.kind()))
             .map_err(self.fail("stat"))
     }
@@ -319,7 +328,9 @@ impl File {
     /// EBADF when not open for writing, EFBIG, or what the daemon says.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_access(OFlags::WRONLY)
-            .and_then(|()| fs_ops::set_size(self.handle().node(), len, Some(self.handle())))
+            .and_then(|()| {
+                fs_ops::set_size(self.cred(), self.handle().node(), len, Some(self.handle()))
+            })
             .map_err(self.fail("truncate"))
     }
 
@@ -329,7 +340,8 @@ impl File {
     /// EPERM, or what the daemon says.
     pub fn set_permissions(&self, permissions: Permissions) -> Result<()> {
         let change = fs_ops::mode_change(permissions.mode());
-        fs_ops::setattr(self.handle().node(), change).map_err(self.fail("set permissions"))
+        fs_ops::setattr(self.cred(), self.handle().node(), change)
+            .map_err(self.fail("set permissions"))
     }
 
     /// Sets times.
@@ -342,7 +354,7 @@ impl File {
         }
         let mut change = SetattrIn::default();
         times.put(&mut change);
-        fs_ops::setattr(self.handle().node(), change).map_err(self.fail("set times"))
+        fs_ops::setattr(self.cred(), self.handle().node(), change).map_err(self.fail("set times"))
     }
 
     /// Waits until data and attributes are on stable storage.
@@ -362,7 +374,7 @@ impl File {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        let (rpc, handle) = (&self.inner.client.core().rpc, self.handle());
+        let (rpc, handle) = (self.inner.client.rpc(), self.handle());
         rpc.fsync(handle, handle.open(), data_only)
             .map_err(self.fail("sync"))
     }

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::client::Client;
+use crate::cred::Cred;
 use crate::dir::ReadDir;
 use crate::error::Result;
 use crate::file::File;
@@ -86,7 +87,7 @@ impl Client {
 
     fn stat(&self, path: &Path, links: Links) -> Result<Metadata> {
         self.resolve(path, links)
-            .and_then(|node| Ok(Metadata::new(node.attr(None)?, node.kind())))
+            .and_then(|node| Ok(Metadata::new(node.attr(&self.cred, None)?, node.kind())))
             .map_err(self.fail("stat", path))
     }
 
@@ -142,7 +143,7 @@ impl Client {
                 if node.kind() != FileKind::Symlink {
                     return Err(Errno::INVAL);
                 }
-                self.core().rpc.readlink(&node)
+                self.rpc().readlink(&node)
             })
             .map(|target| PathBuf::from(OsString::from_vec(target)))
             .map_err(self.fail("read link", path))
@@ -163,7 +164,7 @@ impl Client {
     pub fn create_dir_with_mode(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
         let mode = mode & PERMISSION_BITS;
         self.make("make directory", path.as_ref(), mode, true, |new| {
-            self.core().rpc.mkdir(new)
+            self.rpc().mkdir(new)
         })
     }
 
@@ -215,7 +216,7 @@ impl Client {
             Some(_) => {}
         }
         self.make("make node", path, mode, false, |new| {
-            self.core().rpc.mknod(new, rdev)
+            self.rpc().mknod(new, rdev)
         })
     }
 
@@ -230,7 +231,7 @@ impl Client {
             .map_err(|error| Errno::from_raw_os_error(error.errno()))
             .map_err(self.fail("make link", link))?;
         self.make("make link", link, 0o777, false, |new| {
-            self.core().rpc.symlink(new, target)
+            self.rpc().symlink(new, target)
         })
     }
 
@@ -254,7 +255,7 @@ impl Client {
             };
             if wants_dir && !may_end_in_slash {
                 // As mknod(2) and its like say of a name with a slash behind it.
-                return Err(match walk::lookup(&dir, &name)? {
+                return Err(match walk::lookup(&self.cred, &dir, &name)? {
                     Some(_) => Errno::EXIST,
                     None => Errno::NOENT,
                 });
@@ -288,13 +289,13 @@ impl Client {
         if !dir.is_dir() {
             return Err(Errno::NOTDIR);
         }
-        let writable = dir.permit(Access::WRITE.and(Access::SEARCH));
-        if writable == Err(Errno::ACCESS) && walk::lookup(dir, name)?.is_some() {
+        let writable = dir.permit(&self.cred, Access::WRITE.and(Access::SEARCH));
+        if writable == Err(Errno::ACCESS) && walk::lookup(&self.cred, dir, name)?.is_some() {
             return Err(Errno::EXIST);
         }
         writable?;
-        let umask = self.core().umask;
-        let flags = self.core().rpc.negotiated().flags;
+        let umask = self.cred.umask;
+        let flags = self.core().peer.negotiated().flags;
         // A daemon with default ACLs applies the umask itself.
         let mode = if flags.contains(InitFlags::DONT_MASK) {
             mode
@@ -306,23 +307,23 @@ impl Client {
             name: walk::checked(name)?,
             mode,
             umask,
-            parent_group: self.core().identity.supplementary(dir.group_hint()),
+            parent_group: self.cred.identity.supplementary(dir.group_hint()),
         })
     }
 
     /// Whether the name of `node` may be taken out of `dir`.
     fn permit_removal(&self, dir: &Arc<Node>, node: &Arc<Node>) -> Outcome<()> {
         dir.check_fresh()?;
-        dir.permit(Access::WRITE.and(Access::SEARCH))?;
-        let identity = &self.core().identity;
+        dir.permit(&self.cred, Access::WRITE.and(Access::SEARCH))?;
+        let identity = &self.cred.identity;
         if identity.changes_everything() {
             return Ok(());
         }
-        identity.may_remove(&dir.attr(None)?, &node.attr(None)?)
+        identity.may_remove(&dir.attr(&self.cred, None)?, &node.attr(&self.cred, None)?)
     }
 
     pub(crate) fn place(&self, path: &Path) -> Outcome<Place> {
-        walk::place(&self.shared.root, path.as_os_str().as_bytes())
+        walk::place(&self.cred, &self.shared.root, path.as_os_str().as_bytes())
     }
 
     /// Removes a name that is not a directory's.
@@ -341,13 +342,13 @@ impl Client {
                 return Err(Errno::ISDIR);
             };
             looking_again(&dir, &name, || {
-                let node = known(&dir, &name)?;
+                let node = known(&self.cred, &dir, &name)?;
                 match node.kind() {
                     FileKind::Directory => return Err(Errno::ISDIR),
                     _ if wants_dir => return Err(Errno::NOTDIR),
                     _ => self.permit_removal(&dir, &node)?,
                 }
-                let result = self.core().rpc.unlink(&dir, walk::checked(&name)?);
+                let result = self.rpc().unlink(&dir, walk::checked(&name)?);
                 removed(&dir, &name, &node, result)
             })
         };
@@ -370,12 +371,12 @@ impl Client {
                 Tail::DotDot => return Err(Errno::NOTEMPTY),
             };
             looking_again(&dir, &name, || {
-                let node = known(&dir, &name)?;
+                let node = known(&self.cred, &dir, &name)?;
                 if !node.is_dir() {
                     return Err(Errno::NOTDIR);
                 }
                 self.permit_removal(&dir, &node)?;
-                let result = self.core().rpc.rmdir(&dir, walk::checked(&name)?);
+                let result = self.rpc().rmdir(&dir, walk::checked(&name)?);
                 removed(&dir, &name, &node, result)
             })
         };
@@ -462,22 +463,24 @@ impl Client {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
-        let moved = known(&from.dir, old)?;
+        let moved = known(&self.cred, &from.dir, old)?;
         if !moved.is_dir() && (from.wants_dir || to.wants_dir) {
             return Err(Errno::NOTDIR);
         }
-        let replaced = walk::lookup(&to.dir, new)?;
+        let replaced = walk::lookup(&self.cred, &to.dir, new)?;
         self.permit_removal(&from.dir, &moved)?;
         match &replaced {
             Some(replaced) => self.permit_removal(&to.dir, replaced)?,
-            None => to.dir.permit(Access::WRITE.and(Access::SEARCH))?,
+            None => to
+                .dir
+                .permit(&self.cred, Access::WRITE.and(Access::SEARCH))?,
         }
         if moved.is_dir() && !Arc::ptr_eq(&from.dir, &to.dir) {
             // Its `..` changes.
-            moved.permit(Access::WRITE)?;
+            moved.permit(&self.cred, Access::WRITE)?;
         }
         to.dir.check_fresh()?;
-        let result = self.core().rpc.rename(
+        let result = self.rpc().rename(
             (&from.dir, walk::checked(old)?),
             (&to.dir, walk::checked(new)?),
             flags,
@@ -508,12 +511,14 @@ impl Client {
         self.make("link", link, 0, false, |new| {
             if node.is_dir() {
                 // As link(2): that the new name is taken comes first.
-                return Err(match walk::lookup(new.dir, new.name.as_bytes())? {
-                    Some(_) => Errno::EXIST,
-                    None => Errno::PERM,
-                });
+                return Err(
+                    match walk::lookup(&self.cred, new.dir, new.name.as_bytes())? {
+                        Some(_) => Errno::EXIST,
+                        None => Errno::PERM,
+                    },
+                );
             }
-            let entry = self.core().rpc.link(&node, new.dir, new.name);
+            let entry = self.rpc().link(&node, new.dir, new.name);
             // Its link count has changed.
             node.expire_attr();
             entry
@@ -538,8 +543,8 @@ impl Client {
         let path = path.as_ref();
         self.resolve(path, Links::Follow)
             .and_then(|node| {
-                node.permit(Access::WRITE)?;
-                set_size(&node, len, None)
+                node.permit(&self.cred, Access::WRITE)?;
+                set_size(&self.cred, &node, len, None)
             })
             .map_err(self.fail("truncate", path))
     }
@@ -617,7 +622,7 @@ impl Client {
         change: SetattrIn,
     ) -> Result<()> {
         self.resolve(path, links)
-            .and_then(|node| setattr(&node, change))
+            .and_then(|node| setattr(&self.cred, &node, change))
             .map_err(self.fail(operation, path))
     }
 
@@ -628,7 +633,7 @@ impl Client {
     pub fn statfs(&self, path: impl AsRef<Path>) -> Result<Statfs> {
         let path = path.as_ref();
         self.resolve(path, Links::Follow)
-            .and_then(|node| self.core().rpc.statfs(&node))
+            .and_then(|node| self.rpc().statfs(&node))
             .map(Statfs::from)
             .map_err(self.fail("statfs", path))
     }
@@ -673,8 +678,8 @@ fn looking_again(dir: &Arc<Node>, name: &[u8], operation: impl Fn() -> Outcome<(
 ///
 /// The peer must know the node until it has answered: daemons are used to a kernel that looks
 /// every name up before it removes or moves it, and virtiofsd in C answers EIO if it did not.
-fn known(dir: &Arc<Node>, name: &[u8]) -> Outcome<Arc<Node>> {
-    walk::lookup(dir, name)?.ok_or(Errno::NOENT)
+fn known(cred: &Cred, dir: &Arc<Node>, name: &[u8]) -> Outcome<Arc<Node>> {
+    walk::lookup(cred, dir, name)?.ok_or(Errno::NOENT)
 }
 
 /// SETATTR of the permission bits.
@@ -687,25 +692,30 @@ pub(crate) fn mode_change(mode: u32) -> SetattrIn {
 }
 
 /// Sends a SETATTR that leaves the size alone, and takes the attributes that come back.
-pub(crate) fn setattr(node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
+pub(crate) fn setattr(cred: &Cred, node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
     if change.valid == 0 {
         return Ok(());
     }
     node.check_fresh()?;
     let core = node.core();
-    let change = if core.identity.changes_everything() {
+    let change = if cred.identity.changes_everything() {
         change
     } else {
-        core.identity.may_change(&node.attr(None)?, change)?
+        cred.identity.may_change(&node.attr(cred, None)?, change)?
     };
     let sampled = core.attr_version();
-    let out = core.rpc.setattr(node, change)?;
+    let out = core.rpc(cred).setattr(node, change)?;
     node.take_attr(&AttrReply::from(&out), sampled)?;
     Ok(())
 }
 
 /// Sets the size; answers about it are not believed meanwhile.
-pub(crate) fn set_size(node: &Arc<Node>, len: u64, handle: Option<&Arc<Handle>>) -> Outcome<()> {
+pub(crate) fn set_size(
+    cred: &Cred,
+    node: &Arc<Node>,
+    len: u64,
+    handle: Option<&Arc<Handle>>,
+) -> Outcome<()> {
     if len > i64::MAX as u64 {
         return Err(Errno::FBIG);
     }
@@ -715,7 +725,7 @@ pub(crate) fn set_size(node: &Arc<Node>, len: u64, handle: Option<&Arc<Handle>>)
         _ => return Err(Errno::INVAL),
     }
     node.check_fresh()?;
-    node.drop_set_id()?;
+    node.drop_set_id(cred)?;
     let mut valid = SetattrValid::SIZE;
     let fh = handle.map(|handle| handle.open().fh);
     if fh.is_some() {
@@ -728,7 +738,7 @@ pub(crate) fn set_size(node: &Arc<Node>, len: u64, handle: Option<&Arc<Handle>>)
         ..SetattrIn::default()
     };
     let size = node.change_size();
-    let rpc = &node.core().rpc;
+    let rpc = node.core().rpc(cred);
     let out = match handle {
         Some(handle) => rpc.setattr(handle, change)?,
         None => rpc.setattr(node, change)?,

@@ -38,7 +38,7 @@ impl Handle {
     pub(crate) fn close(self: Arc<Self>) {
         if let Some(mut handle) = Arc::into_inner(self) {
             handle.released = true;
-            handle.node.core().rpc.release(&handle.node, &handle.open);
+            handle.node.core().peer.release(&handle.node, &handle.open);
         }
     }
 }
@@ -48,7 +48,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let core = self.node.core();
         if !self.released {
-            core.rpc
+            core.peer
                 .release_later(self.node.nodeid(), self.node.keep(), &self.open);
         }
         core.open_handles.sub(1);

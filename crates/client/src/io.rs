@@ -4,6 +4,7 @@
 //! Only the first request of a pipeline waits for a slot or for frames; the others take what is
 //! free, so that callers who hold some never wait for each other.
 
+use crate::cred::Cred;
 use crate::engine::{Pending, Reply, Ticket};
 use crate::handle::Handle;
 use crate::node::Node;
@@ -24,6 +25,7 @@ const MAX_OFFSET: u64 = i64::MAX as u64;
 #[derive(Clone, Copy)]
 pub(crate) struct Data<'a> {
     pub(crate) handle: &'a Arc<Handle>,
+    pub(crate) cred: &'a Cred,
 }
 
 /// A request of a pipeline.
@@ -67,7 +69,7 @@ impl<'a> Data<'a> {
                     break;
                 };
                 let len = want.min(frames.len() as u32);
-                let rpc = &self.node().core().rpc;
+                let rpc = self.node().core().rpc(self.cred);
                 let pending =
                     rpc.start_read(ticket, self.handle, self.open(), next, frames, len)?;
                 let offset = next;
@@ -122,7 +124,7 @@ impl<'a> Data<'a> {
         }
         let limit = self.max_write_bytes();
         let depth = if self.is_append() { 1 } else { DEPTH };
-        self.node().drop_set_id()?;
+        self.node().drop_set_id(self.cred)?;
         let change = self.node().change_size();
         let mut flying: VecDeque<Chunk<'a>> = VecDeque::new();
         let (mut next, mut done) = (offset, offset);
@@ -147,7 +149,7 @@ impl<'a> Data<'a> {
                 if filled == 0 {
                     break;
                 }
-                let rpc = &self.node().core().rpc;
+                let rpc = self.node().core().rpc(self.cred);
                 let pending =
                     rpc.start_write(ticket, self.handle, self.open(), next, frames, filled)?;
                 flying.push_back(Chunk {
@@ -193,21 +195,21 @@ impl<'a> Data<'a> {
 
     fn max_read_bytes(&self) -> u32 {
         let core = self.node().core();
-        let pages = u32::from(core.rpc.negotiated().max_pages);
-        let limits = core.rpc.engine().transport().limits();
+        let pages = u32::from(core.peer.negotiated().max_pages);
+        let limits = core.peer.engine().transport().limits();
         (pages * FRAME_BYTES as u32)
             .min(limits.max_payload_bytes)
             .min((FRAME_BYTES as u32) << MAX_ORDER)
     }
 
     fn max_write_bytes(&self) -> u32 {
-        let max = self.node().core().rpc.negotiated().max_write_bytes;
+        let max = self.node().core().peer.negotiated().max_write_bytes;
         self.max_read_bytes().min(max)
     }
 
     /// A slot and frames for up to `bytes`; waits for them only when `wait` says so.
     fn resources(&self, bytes: u32, wait: bool) -> Result<Option<(Ticket<'a>, Frames)>, Errno> {
-        let engine = self.node().core().rpc.engine();
+        let engine = self.node().core().peer.engine();
         let order = order_for(bytes as usize);
         if wait {
             let frames = engine.arena().alloc_or_wait(order).ok_or(Errno::NOTCONN)?;

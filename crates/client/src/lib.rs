@@ -9,6 +9,7 @@
 mod access;
 mod client;
 mod core;
+mod cred;
 mod dir;
 mod engine;
 mod error;

@@ -131,13 +131,14 @@ impl OpenOptions {
         };
         let root = &client.shared.root;
         for _ in 0..OPEN_RACES {
-            let opened = match walk::find(root, path.as_os_str().as_bytes(), links, end)? {
-                Found::Node(node) => self.open_node(client, &node, flags),
-                Found::Missing { dir, name } if self.create => {
-                    self.create_in(client, &dir, &name, flags)
-                }
-                Found::Missing { .. } => return Err(Errno::NOENT),
-            };
+            let opened =
+                match walk::find(&client.cred, root, path.as_os_str().as_bytes(), links, end)? {
+                    Found::Node(node) => self.open_node(client, &node, flags),
+                    Found::Missing { dir, name } if self.create => {
+                        self.create_in(client, &dir, &name, flags)
+                    }
+                    Found::Missing { .. } => return Err(Errno::NOENT),
+                };
             match opened {
                 Ok(handle) => return Ok(File::new(client, path, handle)),
                 // It came or went between the two requests.
@@ -214,12 +215,12 @@ impl OpenOptions {
         if self.truncate {
             access = access.and(Access::WRITE);
         }
-        node.permit(access)?;
+        node.permit(&client.cred, access)?;
         if self.truncate {
-            node.drop_set_id()?;
+            node.drop_set_id(&client.cred)?;
         }
         let core = client.core();
-        let granted = core.rpc.negotiated().flags;
+        let granted = core.peer.negotiated().flags;
         let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);
         let not_for_open = OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY;
         let mut sent = OFlags::from_bits_retain(flags) - not_for_open;
@@ -227,7 +228,7 @@ impl OpenOptions {
             sent -= OFlags::TRUNC;
         }
         let open = || {
-            let open = core.with_descriptors(|| core.rpc.open(node, sent.bits()))?;
+            let open = core.with_descriptors(|| client.rpc().open(node, sent.bits()))?;
             Ok(Handle::new(Arc::clone(node), open))
         };
         if !self.truncate {
@@ -240,7 +241,7 @@ impl OpenOptions {
             return Ok(handle);
         }
         let handle = open()?;
-        match fs_ops::set_size(node, 0, Some(&handle)) {
+        match fs_ops::set_size(&client.cred, node, 0, Some(&handle)) {
             Ok(()) => Ok(handle),
             Err(errno) => {
                 handle.close();
@@ -264,7 +265,7 @@ impl OpenOptions {
         // Always exclusive: daemons rarely see CREATE of what is there, as a kernel looks first, and
         // virtiofsd in C dies of it. What came between the two requests is opened by its own.
         let flags = (OFlags::from_bits_retain(flags) | OFlags::EXCL) - OFlags::NOCTTY;
-        let created = core.with_descriptors(|| core.rpc.create(&new, flags.bits()));
+        let created = core.with_descriptors(|| client.rpc().create(&new, flags.bits()));
         dir.expire_attr();
         let (entry, open) = match created {
             Ok(created) => created,
@@ -277,7 +278,7 @@ impl OpenOptions {
             Ok(node) => node,
             Err(errno) => {
                 // There is no node to hold the handle that came with it.
-                core.rpc.release_later(entry.nodeid, dir.keep(), &open);
+                core.peer.release_later(entry.nodeid, dir.keep(), &open);
                 return Err(errno);
             }
         };

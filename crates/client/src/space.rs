@@ -67,12 +67,12 @@ impl File {
 
     fn find(&self, offset: u64, whence: u32) -> Outcome<Option<u64>> {
         let handle = self.handle();
-        let rpc = &handle.node().core().rpc;
+        let rpc = handle.node().core().rpc(self.cred());
         match rpc.lseek(handle, handle.open(), offset, whence) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NXIO) => Ok(None),
             Err(Errno::NOSYS) => {
-                let size = handle.node().attr(Some(handle))?.size;
+                let size = handle.node().attr(self.cred(), Some(handle))?.size;
                 let found = if whence == SEEK_DATA { offset } else { size };
                 Ok((offset < size).then_some(found))
             }
@@ -96,9 +96,9 @@ impl File {
                 return Err(Errno::INVAL);
             }
             let handle = self.handle();
-            handle.node().drop_set_id()?;
+            handle.node().drop_set_id(self.cred())?;
             let size = handle.node().change_size();
-            let rpc = &handle.node().core().rpc;
+            let rpc = handle.node().core().rpc(self.cred());
             rpc.fallocate(handle, handle.open(), offset, len, how.flags().bits())?;
             if how.keeps_size() {
                 handle.node().expire_attr();
@@ -129,9 +129,9 @@ impl File {
             if !Arc::ptr_eq(core, to.node().core()) {
                 return Err(Errno::XDEV);
             }
-            to.node().drop_set_id()?;
+            to.node().drop_set_id(self.cred())?;
             let size = to.node().change_size();
-            let copied = core.rpc.copy_file_range(
+            let copied = core.rpc(self.cred()).copy_file_range(
                 (from, from.open(), offset),
                 (to, to.open(), to_offset),
                 len,
@@ -152,8 +152,8 @@ impl Client {
         let path = path.as_ref();
         let sync = || {
             let node = self.resolve(path, Links::Follow)?;
-            let handle: Arc<Handle> = ReadDir::open_handle(&node)?;
-            let result = self.core().rpc.fsync(&handle, handle.open(), false);
+            let handle: Arc<Handle> = ReadDir::open_handle(&self.cred, &node)?;
+            let result = self.rpc().fsync(&handle, handle.open(), false);
             handle.close();
             result
         };
@@ -166,8 +166,7 @@ impl Client {
     /// # Errors
     /// EIO, or what else the daemon says.
     pub fn sync_fs(&self) -> Result<()> {
-        self.core()
-            .rpc
+        self.rpc()
             .syncfs(&self.shared.root)
             .map_err(self.fail("sync", Path::new("/")))
     }

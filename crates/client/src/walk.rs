@@ -4,6 +4,7 @@
 //! nowhere else.
 
 use crate::access::Access;
+use crate::cred::Cred;
 use crate::node::{AttrReply, Cached, Node};
 use crate::rpc::Target;
 use fusewire_sync::Arc;
@@ -70,8 +71,13 @@ pub(crate) enum Links {
 /// # Errors
 /// ENOENT, ENOTDIR, ELOOP (more than 40 symlinks), ENAMETOOLONG, EINVAL (NUL in a name), or what
 /// the peer says to LOOKUP and READLINK.
-pub(crate) fn resolve(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Arc<Node>, Errno> {
-    match find(root, path, links, End::Find)? {
+pub(crate) fn resolve(
+    cred: &Cred,
+    root: &Arc<Node>,
+    path: &[u8],
+    links: Links,
+) -> Result<Arc<Node>, Errno> {
+    match find(cred, root, path, links, End::Find)? {
         Found::Node(node) => Ok(node),
         Found::Missing { .. } => Err(Errno::NOENT),
     }
@@ -82,8 +88,14 @@ pub(crate) fn resolve(root: &Arc<Node>, path: &[u8], links: Links) -> Result<Arc
 /// # Errors
 /// As [`resolve`], except that the last name may be missing; EISDIR where a file is to be made
 /// and there is a slash behind its name.
-pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links, end: End) -> Result<Found, Errno> {
-    let mut walk = Walk::new(root, path)?;
+pub(crate) fn find(
+    cred: &Cred,
+    root: &Arc<Node>,
+    path: &[u8],
+    links: Links,
+    end: End,
+) -> Result<Found, Errno> {
+    let mut walk = Walk::new(cred, root, path)?;
     loop {
         let Place {
             dir,
@@ -96,7 +108,7 @@ pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links, end: End) -> Res
         if wants_dir && end == End::MakeFile {
             return Err(Errno::ISDIR);
         }
-        let Some(node) = lookup(&dir, &name)? else {
+        let Some(node) = lookup(cred, &dir, &name)? else {
             if wants_dir {
                 return Err(Errno::NOENT);
             }
@@ -117,12 +129,13 @@ pub(crate) fn find(root: &Arc<Node>, path: &[u8], links: Links, end: End) -> Res
 ///
 /// # Errors
 /// As [`resolve`], for the directory.
-pub(crate) fn place(root: &Arc<Node>, path: &[u8]) -> Result<Place, Errno> {
-    Walk::new(root, path)?.go_to_tail()
+pub(crate) fn place(cred: &Cred, root: &Arc<Node>, path: &[u8]) -> Result<Place, Errno> {
+    Walk::new(cred, root, path)?.go_to_tail()
 }
 
 /// A walk under way.
-struct Walk {
+struct Walk<'a> {
+    cred: &'a Cred,
     /// The way from the root to where we are.
     nodes: Vec<Arc<Node>>,
     /// Components to go, last first.
@@ -131,8 +144,8 @@ struct Walk {
     links: u32,
 }
 
-impl Walk {
-    fn new(root: &Arc<Node>, path: &[u8]) -> Result<Self, Errno> {
+impl<'a> Walk<'a> {
+    fn new(cred: &'a Cred, root: &Arc<Node>, path: &[u8]) -> Result<Self, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
@@ -140,6 +153,7 @@ impl Walk {
             return Err(Errno::NAMETOOLONG);
         }
         let mut walk = Walk {
+            cred,
             nodes: vec![Arc::clone(root)],
             pending: Vec::new(),
             wants_dir: path.ends_with(b"/"),
@@ -180,7 +194,7 @@ impl Walk {
                     break;
                 }
                 _ => {
-                    let node = lookup(self.here(), &name)?.ok_or(Errno::NOENT)?;
+                    let node = lookup(self.cred, self.here(), &name)?.ok_or(Errno::NOENT)?;
                     if node.kind() == FileKind::Symlink {
                         self.follow(&node)?;
                     } else {
@@ -209,7 +223,7 @@ impl Walk {
         if self.links > MAX_LINKS {
             return Err(Errno::LOOP);
         }
-        let target = node.core().rpc.readlink(node)?;
+        let target = node.core().rpc(self.cred).readlink(node)?;
         if target.starts_with(b"/") {
             self.nodes.truncate(1);
         }
@@ -232,11 +246,15 @@ pub(crate) fn checked(name: &[u8]) -> Result<Name<'_>, Errno> {
 ///
 /// # Errors
 /// ENOTDIR, those of [`checked`], ESTALE, or what the peer says.
-pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, Errno> {
+pub(crate) fn lookup(
+    cred: &Cred,
+    dir: &Arc<Node>,
+    name: &[u8],
+) -> Result<Option<Arc<Node>>, Errno> {
     if !dir.is_dir() {
         return Err(Errno::NOTDIR);
     }
-    dir.permit(Access::SEARCH)?;
+    dir.permit(cred, Access::SEARCH)?;
     let mut version = match dir.cached_child(name) {
         Cached::Node(node) => return Ok(Some(node)),
         Cached::Absent => return Ok(None),
@@ -245,8 +263,8 @@ pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, 
     let wire_name = checked(name)?;
     dir.check_fresh()?;
     let core = dir.core();
-    let parallel = core.rpc.negotiated().flags;
-    let _serial = if parallel.contains(InitFlags::PARALLEL_DIROPS) {
+    let granted = core.peer.negotiated().flags;
+    let _serial = if granted.contains(InitFlags::PARALLEL_DIROPS) {
         None
     } else {
         let serial = dir.serial.lock();
@@ -259,7 +277,7 @@ pub(crate) fn lookup(dir: &Arc<Node>, name: &[u8]) -> Result<Option<Arc<Node>>, 
         Some(serial)
     };
     let sampled = core.attr_version();
-    match core.with_descriptors(|| core.rpc.lookup(dir, wire_name)) {
+    match core.with_descriptors(|| core.rpc(cred).lookup(dir, wire_name)) {
         Ok(entry) if entry.nodeid == 0 => {
             dir.cache_child(name, None, entry.entry_timeout(), version);
             Ok(None)

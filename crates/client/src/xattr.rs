@@ -43,7 +43,7 @@ impl Client {
             let read = || {
                 let name = checked(name.as_ref())?;
                 self.permit_xattr(node, name, Access::READ)?;
-                self.core().rpc.getxattr(node, name)
+                self.rpc().getxattr(node, name)
             };
             match read() {
                 Err(Errno::NODATA) => Ok(None),
@@ -73,8 +73,7 @@ impl Client {
         self.on_node("set attribute", path.as_ref(), |node| {
             let name = checked(name.as_ref())?;
             self.permit_xattr(node, name, Access::WRITE)?;
-            let rpc = &self.core().rpc;
-            let result = rpc.setxattr(node, name, value, flags.bits());
+            let result = self.rpc().setxattr(node, name, value, flags.bits());
             node.expire_attr();
             result
         })
@@ -86,7 +85,7 @@ impl Client {
     /// EIO for a list that no daemon may give; else as [`Client::get_xattr`].
     pub fn list_xattr(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>> {
         self.on_node("list attributes", path.as_ref(), |node| {
-            let list = self.core().rpc.listxattr(node)?;
+            let list = self.rpc().listxattr(node)?;
             let Some(list) = list.strip_suffix(&[0]) else {
                 return if list.is_empty() {
                     Ok(Vec::new())
@@ -107,15 +106,15 @@ impl Client {
         self.on_node("remove attribute", path.as_ref(), |node| {
             let name = checked(name.as_ref())?;
             self.permit_xattr(node, name, Access::WRITE)?;
-            let result = self.core().rpc.removexattr(node, name);
+            let result = self.rpc().removexattr(node, name);
             node.expire_attr();
             result
         })
     }
 
     fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<()> {
-        let identity = &self.core().identity;
-        identity.may_xattr(&node.attr(None)?, name.as_bytes(), access)
+        let identity = &self.cred.identity;
+        identity.may_xattr(&node.attr(&self.cred, None)?, name.as_bytes(), access)
     }
 
     fn on_node<T>(

@@ -211,3 +211,37 @@ fn an_identity_of_nobody_is_refused() {
     let builder = Client::builder().identity(Identity::user(u32::MAX, 0));
     denied(builder.connect(transport), Errno::INVAL);
 }
+
+#[test]
+fn one_client_acts_for_several_users() {
+    let (transport, _server) = fusewire_server::start(
+        Memory::new(MemOptions::default()),
+        &ServerOptions::default(),
+    )
+    .unwrap();
+    let mut root = Identity::user(0, 0);
+    root.capabilities = fusewire::Capabilities::all();
+    let admin = Client::builder()
+        .identity(root)
+        .umask(0)
+        .connect(transport)
+        .unwrap();
+    let owner = admin.with_identity(Identity::user(OWNER, OWNER)).unwrap();
+    let other = admin.with_identity(Identity::user(OTHER, OTHER)).unwrap();
+    admin.set_permissions("/", mode(0o777)).unwrap();
+    owner.write("/mine", b"text").unwrap();
+    owner.set_permissions("/mine", mode(0o600)).unwrap();
+    assert_eq!(admin.metadata("/mine").unwrap().uid(), OWNER);
+    denied(other.open("/mine"), Errno::ACCESS);
+    // What one of them may see does not become visible to the other by the cache.
+    assert_eq!(owner.read("/mine").unwrap(), b"text");
+    denied(other.read("/mine"), Errno::ACCESS);
+    // An open file stays in the name of whoever opened it.
+    let file = owner.open("/mine").unwrap();
+    owner.set_permissions("/mine", mode(0)).unwrap();
+    assert_eq!(file.read_at(&mut [0; 4], 0).unwrap(), 4);
+    denied(
+        admin.with_identity(Identity::user(u32::MAX, 0)),
+        Errno::INVAL,
+    );
+}

@@ -8,6 +8,7 @@
 use super::Node;
 use crate::access::Access;
 use crate::core::deadline_after;
+use crate::cred::Cred;
 use crate::handle::Handle;
 use crate::meta::PERMISSION_BITS;
 use fusewire_sync::Arc;
@@ -149,10 +150,14 @@ impl Node {
     ///
     /// # Errors
     /// ESTALE when the peer has reused the number; else what GETATTR says.
-    pub(crate) fn attr(self: &Arc<Self>, handle: Option<&Arc<Handle>>) -> Result<Attr, Errno> {
+    pub(crate) fn attr(
+        self: &Arc<Self>,
+        cred: &Cred,
+        handle: Option<&Arc<Handle>>,
+    ) -> Result<Attr, Errno> {
         match self.cached_attr() {
             Some(attr) => Ok(attr),
-            None => self.fetch_attr(handle),
+            None => self.fetch_attr(cred, handle),
         }
     }
 
@@ -160,10 +165,14 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::attr`].
-    fn fetch_attr(self: &Arc<Self>, handle: Option<&Arc<Handle>>) -> Result<Attr, Errno> {
+    fn fetch_attr(
+        self: &Arc<Self>,
+        cred: &Cred,
+        handle: Option<&Arc<Handle>>,
+    ) -> Result<Attr, Errno> {
         self.check_fresh()?;
         let version = self.core.attr_version();
-        let rpc = &self.core.rpc;
+        let rpc = self.core.rpc(cred);
         let out = match handle {
             Some(handle) => rpc.getattr(handle, Some(handle.open().fh))?,
             None => rpc.getattr(self, None)?,
@@ -171,16 +180,16 @@ impl Node {
         self.take_attr(&AttrReply::from(&out), version)
     }
 
-    /// Whether the client's identity may access the node so.
+    /// Whether `cred` may access the node so.
     ///
     /// # Errors
     /// EACCES, or as [`Node::attr`].
-    pub(crate) fn permit(self: &Arc<Self>, access: Access) -> Result<(), Errno> {
-        let identity = &self.core.identity;
+    pub(crate) fn permit(self: &Arc<Self>, cred: &Cred, access: Access) -> Result<(), Errno> {
+        let identity = &cred.identity;
         if identity.needs_no_attr(access) {
             return Ok(());
         }
-        identity.may(&self.attr(None)?, access)
+        identity.may(&self.attr(cred, None)?, access)
     }
 
     /// Takes away the set-id bits that must not survive a change of the data, as far as they are
@@ -188,9 +197,9 @@ impl Node {
     ///
     /// # Errors
     /// What the peer says to SETATTR.
-    pub(crate) fn drop_set_id(self: &Arc<Self>) -> Result<(), Errno> {
+    pub(crate) fn drop_set_id(self: &Arc<Self>, cred: &Cred) -> Result<(), Errno> {
         let attr = self.attr.lock().attr;
-        let Some(mode) = self.core.identity.mode_before_write(&attr) else {
+        let Some(mode) = cred.identity.mode_before_write(&attr) else {
             return Ok(());
         };
         let change = SetattrIn {
@@ -199,7 +208,7 @@ impl Node {
             ..SetattrIn::default()
         };
         let version = self.core.attr_version();
-        let out = self.core.rpc.setattr(self, change)?;
+        let out = self.core.rpc(cred).setattr(self, change)?;
         self.take_attr(&AttrReply::from(&out), version)?;
         Ok(())
     }

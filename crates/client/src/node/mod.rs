@@ -112,7 +112,7 @@ impl Drop for Node {
         self.core.live_nodes.sub(1);
         self.core.nodes.remove(self.nodeid, self);
         self.core
-            .rpc
+            .peer
             .engine()
             .forget(self.nodeid, self.nlookup.load(Ordering::Acquire));
         // A deep tree must not be dropped by recursion.

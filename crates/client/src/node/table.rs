@@ -36,7 +36,7 @@ impl NodeTable {
             return Err(Errno::IO);
         }
         let Ok(kind) = entry.attr.kind() else {
-            core.rpc.engine().forget(entry.nodeid, 1);
+            core.peer.engine().forget(entry.nodeid, 1);
             return Err(Errno::IO);
         };
         // Dropped after the lock: it may be the last reference.

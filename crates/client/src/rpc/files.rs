@@ -1,14 +1,41 @@
 //! Open files and directories, and their data.
 
-use super::{Opened, Rpc, Target, malformed};
+use super::{Opened, Peer, Rpc, Target, malformed};
 use crate::engine::{Keep, Payload, Pending, Reply, Ticket};
 use fusewire_mem::Frames;
 use fusewire_sync::Arc;
 use fusewire_wire::abi::{FlushIn, FsyncIn, ReadIn, ReleaseIn, WriteIn};
-use fusewire_wire::{FsyncFlags, Opcode, Request, reply};
+use fusewire_wire::{Caller, FsyncFlags, InitFlags, Opcode, Request, reply};
 use rustix::io::Errno;
 
-impl Rpc {
+impl Peer {
+    /// Closes an open file or directory; waits for it where the transport wants that. Whatever the
+    /// peer says, the handle is gone.
+    pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
+        if !self.engine.transport().limits().sync_release {
+            self.release_later(on.nodeid(), on.keep(), open);
+        } else if let Ok(ticket) = self.engine.reserve() {
+            let keeps = [Some(on.keep()), None];
+            let request = release_request(open);
+            let rpc = self.rpc(Caller::default());
+            let sent = rpc.start(ticket, on.nodeid(), keeps, request, Payload::None);
+            let _ = sent.and_then(Pending::wait);
+        }
+    }
+
+    /// As [`Peer::release`], without waiting for anything.
+    pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
+        self.engine.send_later(nodeid, release_request(open), keep);
+    }
+
+    /// Whether the peer has READDIRPLUS and agreed to it.
+    pub(crate) fn has_readdirplus(&self) -> bool {
+        self.negotiated.flags.contains(InitFlags::DO_READDIRPLUS)
+            && self.negotiated.allows(Opcode::Readdirplus)
+    }
+}
+
+impl<'p> Rpc<'p> {
     pub(crate) fn open(&self, on: &impl Target, flags: u32) -> Result<Opened, Errno> {
         self.open_with(
             on,
@@ -83,24 +110,6 @@ impl Rpc {
         }
     }
 
-    /// Closes an open file or directory at the peer; waits for it where the transport wants that.
-    /// Whatever the peer says, the handle is gone.
-    pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
-        if !self.engine.transport().limits().sync_release {
-            self.release_later(on.nodeid(), on.keep(), open);
-        } else if let Ok(ticket) = self.engine.reserve() {
-            let keeps = [Some(on.keep()), None];
-            let request = release_request(open);
-            let sent = self.start(ticket, on.nodeid(), keeps, request, Payload::None);
-            let _ = sent.and_then(Pending::wait);
-        }
-    }
-
-    /// As [`Rpc::release`], without waiting for anything.
-    pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
-        self.engine.send_later(nodeid, release_request(open), keep);
-    }
-
     /// One batch of entries from `offset` on, at most `size` bytes of them.
     pub(crate) fn readdir(
         &self,
@@ -126,24 +135,16 @@ impl Rpc {
         Ok(frames.bytes(0, len).to_vec())
     }
 
-    /// Whether the peer has READDIRPLUS and agreed to it.
-    pub(crate) fn has_readdirplus(&self) -> bool {
-        self.negotiated
-            .flags
-            .contains(fusewire_wire::InitFlags::DO_READDIRPLUS)
-            && self.negotiated.allows(Opcode::Readdirplus)
-    }
-
     /// Starts a READ into `frames`.
-    pub(crate) fn start_read<'e>(
-        &'e self,
-        ticket: Ticket<'e>,
+    pub(crate) fn start_read(
+        &self,
+        ticket: Ticket<'p>,
         on: &impl Target,
         open: &Opened,
         offset: u64,
         frames: Frames,
         len: u32,
-    ) -> Result<Pending<'e>, Errno> {
+    ) -> Result<Pending<'p>, Errno> {
         let arg = ReadIn {
             fh: open.fh,
             offset,
@@ -157,15 +158,15 @@ impl Rpc {
     }
 
     /// Starts a WRITE of the first `len` bytes of `frames`.
-    pub(crate) fn start_write<'e>(
-        &'e self,
-        ticket: Ticket<'e>,
+    pub(crate) fn start_write(
+        &self,
+        ticket: Ticket<'p>,
         on: &impl Target,
         open: &Opened,
         offset: u64,
         frames: Frames,
         len: u32,
-    ) -> Result<Pending<'e>, Errno> {
+    ) -> Result<Pending<'p>, Errno> {
         let arg = WriteIn {
             fh: open.fh,
             offset,

@@ -3,7 +3,7 @@
 //! Nothing here knows what a node is beyond its number: a [`Target`] is a number and the object
 //! that must stay until the peer has answered.
 //!
-//! An operation that the peer does not know is asked for once: [`Rpc`] remembers ENOSYS for those
+//! An operation that the peer does not know is asked for once: [`Peer`] remembers ENOSYS for those
 //! that the protocol says so of, and answers later calls itself.
 
 mod files;
@@ -54,14 +54,20 @@ impl Opened {
     }
 }
 
-/// The protocol over one engine.
+/// One peer: its engine, and what is known of it.
 #[derive(Debug)]
-pub(crate) struct Rpc {
+pub(crate) struct Peer {
     engine: Arc<Engine>,
     negotiated: Negotiated,
-    caller: Caller,
     /// Operations the peer has answered with ENOSYS, by number.
     unknown: AtomicU64,
+}
+
+/// The protocol with one peer, on behalf of one caller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rpc<'p> {
+    peer: &'p Peer,
+    caller: Caller,
 }
 
 /// Sends INIT and works out what was agreed.
@@ -94,14 +100,18 @@ pub(crate) enum NegotiateError {
     Init(InitError),
 }
 
-impl Rpc {
-    pub(crate) fn new(engine: Arc<Engine>, negotiated: Negotiated, caller: Caller) -> Self {
-        Rpc {
+impl Peer {
+    pub(crate) fn new(engine: Arc<Engine>, negotiated: Negotiated) -> Self {
+        Peer {
             engine,
             negotiated,
-            caller,
             unknown: AtomicU64::new(0),
         }
+    }
+
+    /// The protocol, on behalf of `caller`.
+    pub(crate) fn rpc(&self, caller: Caller) -> Rpc<'_> {
+        Rpc { peer: self, caller }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -112,14 +122,35 @@ impl Rpc {
         &self.negotiated
     }
 
-    fn start<'e>(
-        &'e self,
-        ticket: Ticket<'e>,
+    /// Whether the peer is known not to have an operation.
+    pub(crate) fn lacks(&self, opcode: Opcode) -> bool {
+        !self.negotiated.allows(opcode) || self.unknown.load(Ordering::Relaxed) & bit(opcode) != 0
+    }
+
+    /// The peer does not know an operation. Several callers may find out at once; they set the same
+    /// bit.
+    fn learn_unknown(&self, opcode: Opcode) {
+        self.unknown.fetch_or(bit(opcode), Ordering::Relaxed);
+    }
+}
+
+impl<'p> Rpc<'p> {
+    fn engine(&self) -> &'p Arc<Engine> {
+        &self.peer.engine
+    }
+
+    fn negotiated(&self) -> &'p Negotiated {
+        &self.peer.negotiated
+    }
+
+    fn start(
+        &self,
+        ticket: Ticket<'p>,
         nodeid: u64,
         keeps: Keeps,
         request: Request<'_>,
         payload: Payload,
-    ) -> Result<Pending<'e>, Errno> {
+    ) -> Result<Pending<'p>, Errno> {
         let call = Call {
             nodeid,
             extensions: Extensions::default(),
@@ -131,11 +162,11 @@ impl Rpc {
         self.send(ticket, call)
     }
 
-    fn send<'e>(&'e self, ticket: Ticket<'e>, call: Call<'_>) -> Result<Pending<'e>, Errno> {
-        if self.lacks(call.request.opcode()) {
+    fn send(&self, ticket: Ticket<'p>, call: Call<'_>) -> Result<Pending<'p>, Errno> {
+        if self.peer.lacks(call.request.opcode()) {
             return Err(Errno::NOSYS);
         }
-        self.engine.send(ticket, call)
+        self.engine().send(ticket, call)
     }
 
     fn call(&self, on: &impl Target, request: Request<'_>) -> Result<Reply, Errno> {
@@ -167,7 +198,7 @@ impl Rpc {
             payload: Payload::None,
             keeps,
         };
-        let ticket = self.engine.reserve()?;
+        let ticket = self.engine().reserve()?;
         self.finish(self.send(ticket, call)?, request)
     }
 
@@ -175,16 +206,9 @@ impl Rpc {
     fn finish(&self, pending: Pending<'_>, request: Request<'_>) -> Result<Reply, Errno> {
         let result = pending.wait();
         if matches!(result, Err(Errno::NOSYS)) && is_remembered(request.opcode()) {
-            // Several callers may find out at once; they set the same bit.
-            self.unknown
-                .fetch_or(bit(request.opcode()), Ordering::Relaxed);
+            self.peer.learn_unknown(request.opcode());
         }
         result
-    }
-
-    /// Whether the peer is known not to have an operation.
-    pub(crate) fn lacks(&self, opcode: Opcode) -> bool {
-        !self.negotiated.allows(opcode) || self.unknown.load(Ordering::Relaxed) & bit(opcode) != 0
     }
 
     fn entry(&self, on: &impl Target, request: Request<'_>) -> Result<EntryOut, Errno> {
@@ -205,7 +229,7 @@ impl Rpc {
         request: Request<'_>,
     ) -> Result<(Frames, usize), Errno> {
         let frames = self.frames(room)?;
-        let ticket = self.engine.reserve()?;
+        let ticket = self.engine().reserve()?;
         let keeps = [Some(on.keep()), None];
         let payload = Payload::In(frames, room);
         let pending = self.start(ticket, on.nodeid(), keeps, request, payload)?;
@@ -216,7 +240,7 @@ impl Rpc {
     /// Frames for exactly `bytes`; waits for them.
     fn frames(&self, bytes: u32) -> Result<Frames, Errno> {
         let order = order_for(bytes as usize);
-        let frames = self.engine.arena().alloc_or_wait(order);
+        let frames = self.engine().arena().alloc_or_wait(order);
         match frames.ok_or(Errno::NOTCONN)? {
             frames if frames.len() >= bytes as usize => Ok(frames),
             // Fragmented by data in flight.

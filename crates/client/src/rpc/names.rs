@@ -16,7 +16,7 @@ pub(crate) struct New<'a, T: Target> {
     pub(crate) parent_group: Option<u32>,
 }
 
-impl Rpc {
+impl Rpc<'_> {
     /// `nodeid` 0 in the result: the name does not exist, and that may be cached.
     pub(crate) fn lookup(&self, dir: &impl Target, name: Name<'_>) -> Result<EntryOut, Errno> {
         self.entry(dir, Request::Lookup { name })

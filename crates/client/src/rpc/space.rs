@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Longest copy that the older COPY_FILE_RANGE can report: its reply has 32 bits.
 const COPY_MAX_BYTES: u64 = 0xffff_f000;
 
-impl Rpc {
+impl Rpc<'_> {
     /// First byte of data (or of a hole) at or after `offset`.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Rpc {
             len,
             flags: 0,
         };
-        if !self.lacks(Opcode::CopyFileRange64) {
+        if !self.peer.lacks(Opcode::CopyFileRange64) {
             match self.call_on_two(from.0, Some(to.0.keep()), Request::CopyFileRange64(arg)) {
                 Err(Errno::NOSYS) => {}
                 Err(errno) => return Err(errno),

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Largest value and largest list of names, in bytes, as on Linux.
 const XATTR_MAX_BYTES: usize = 65_536;
 
-impl Rpc {
+impl Rpc<'_> {
     /// The value of an attribute.
     ///
     /// # Errors
