@@ -3,7 +3,7 @@
 use crate::access::Identity;
 use crate::core::Core;
 use crate::cred::Cred;
-use crate::engine::{Ended, Engine, EngineStats, Timeouts, WaitPolicy};
+use crate::engine::{Ended, Engine, EngineStats, Notified, Timeouts, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::rpc::{self, NegotiateError, Peer, Rpc};
@@ -12,7 +12,7 @@ use fusewire_mem::FRAME_BYTES;
 use fusewire_sync::thread::JoinHandle;
 use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
-use fusewire_sync::{Arc, Mutex, Rank, thread};
+use fusewire_sync::{Arc, Mutex, Rank, Weak, thread};
 use fusewire_transport::{Death, Transport};
 use fusewire_wire::InitFlags;
 use fusewire_wire::init::{InitError, LocalLimits, Negotiated, Offer};
@@ -108,6 +108,8 @@ impl Builder {
         let cred = cred("connect", identity, umask)?;
         let peer = Peer::new(Arc::clone(&connection.engine), negotiated);
         let core = Core::new(peer, self.max_cached_nodes);
+        let notified: Weak<dyn Notified> = Arc::downgrade(&core) as _;
+        connection.engine.notify(notified);
         let root = Node::root(&core);
         Ok(Client {
             shared: Arc::new(Shared {

@@ -2,6 +2,7 @@
 
 use crate::cred::Cred;
 use crate::node::{Node, NodeTable};
+use crate::notify::Notifications;
 use crate::rpc::{Peer, Rpc};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
@@ -19,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) peer: Peer,
     pub(crate) nodes: NodeTable,
     pub(crate) dentries: DentryLimit,
+    pub(crate) notifications: Notifications,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
     clock: Clock,
@@ -32,6 +34,7 @@ impl Core {
             peer,
             nodes: NodeTable::new(),
             dentries: DentryLimit::new(max_cached_nodes),
+            notifications: Notifications::new(),
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
             clock,
@@ -40,8 +43,8 @@ impl Core {
     }
 
     /// The protocol, on behalf of `cred`.
-    pub(crate) fn rpc(&self, cred: &Cred) -> Rpc<'_> {
-        self.peer.rpc(cred.caller)
+    pub(crate) fn rpc<'a>(&'a self, cred: &'a Cred) -> Rpc<'a> {
+        self.peer.rpc(cred.caller, Some(&cred.token))
     }
 
     /// Runs `request`; when the peer is out of descriptors, of which it may hold one per node,

@@ -1,6 +1,7 @@
 //! On whose behalf a call is made.
 
 use crate::access::Identity;
+use crate::engine::Token;
 use fusewire_wire::Caller;
 use rustix::io::Errno;
 
@@ -12,6 +13,8 @@ pub(crate) struct Cred {
     pub(crate) caller: Caller,
     /// Rights that new files do not get.
     pub(crate) umask: u32,
+    /// By which its calls are cancelled.
+    pub(crate) token: Token,
 }
 
 impl Cred {
@@ -31,6 +34,17 @@ impl Cred {
             identity,
             caller,
             umask,
+            token: Token::new(),
         })
+    }
+
+    /// The same caller, cancelled by itself.
+    pub(crate) fn separate(&self) -> Self {
+        Cred {
+            identity: self.identity.clone(),
+            caller: self.caller,
+            umask: self.umask,
+            token: Token::new(),
+        }
     }
 }

@@ -212,8 +212,12 @@ impl<'a> Data<'a> {
         let engine = self.node().core().peer.engine();
         let order = order_for(bytes as usize);
         if wait {
-            let frames = engine.arena().alloc_or_wait(order).ok_or(Errno::NOTCONN)?;
-            return Ok(Some((engine.reserve()?, frames)));
+            let token = &self.cred.token;
+            let frames = engine
+                .arena()
+                .alloc_or_wait(order, || token.is_cancelled())
+                .map_err(rpc::denial)?;
+            return Ok(Some((engine.reserve(Some(token))?, frames)));
         }
         let Some(frames) = engine.arena().alloc(order) else {
             return Ok(None);

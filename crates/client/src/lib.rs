@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cancel;
 mod client;
 mod core;
 mod cred;
@@ -19,6 +20,7 @@ mod handle;
 mod io;
 mod meta;
 mod node;
+mod notify;
 mod open;
 mod rpc;
 mod space;
@@ -26,6 +28,7 @@ mod walk;
 mod xattr;
 
 pub use access::{Capabilities, Identity};
+pub use cancel::Canceller;
 pub use client::{Builder, Client, Stats};
 pub use dir::{DirEntry, ReadDir};
 pub use engine::{EngineStats, OpcodeStats, Timeouts, WaitPolicy};

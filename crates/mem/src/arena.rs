@@ -105,20 +105,27 @@ impl Arena {
     }
 
     /// 2^order adjacent frames, or the largest run below that there is; waits while there is not
-    /// one frame. `None` once the arena is closed.
+    /// one frame.
     ///
     /// Only callers that hold no frames may wait here: else threads that each hold some could wait
     /// for each other for ever.
     ///
+    /// # Errors
+    /// [`Denied::Closed`] once the arena is closed; [`Denied::Stopped`] when `stop` says so, which is
+    /// asked before each wait.
+    ///
     /// # Panics
     /// When `order` is above [`MAX_ORDER`].
-    #[must_use]
-    pub fn alloc_or_wait(self: &Arc<Self>, order: u8) -> Option<Frames> {
+    pub fn alloc_or_wait(
+        self: &Arc<Self>,
+        order: u8,
+        stop: impl Fn() -> bool,
+    ) -> Result<Frames, Denied> {
         assert!(order <= MAX_ORDER, "order {order}");
         let mut state = self.buddy.lock();
         let (first, order) = loop {
             if state.closed {
-                return None;
+                return Err(Denied::Closed);
             }
             let found = (0..=order)
                 .rev()
@@ -126,12 +133,22 @@ impl Arena {
             if let Some(found) = found {
                 break found;
             }
+            if stop() {
+                return Err(Denied::Stopped);
+            }
             state.waiting += 1;
             state = self.freed.wait(state);
             state.waiting -= 1;
         };
         drop(state);
-        Some(self.frames(first, order))
+        Ok(self.frames(first, order))
+    }
+
+    /// Has those who wait for frames ask again whether to stop.
+    pub fn wake_waiting(&self) {
+        // Under the lock: nobody is between asking and waiting.
+        let _state = self.buddy.lock();
+        self.freed.notify_all();
     }
 
     /// Ends every wait in [`Arena::alloc_or_wait`], now and later: what is held may never come
@@ -157,6 +174,15 @@ impl Arena {
         }
         frames
     }
+}
+
+/// Why nobody waits for frames any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The arena is closed: what is held may never come back.
+    Closed,
+    /// Whoever waited was told to stop.
+    Stopped,
 }
 
 impl State {
@@ -271,14 +297,22 @@ mod tests {
         let waiter = {
             let arena = Arc::clone(&arena);
             let all = arena.alloc(MAX_ORDER).unwrap();
-            let waiter = std::thread::spawn(move || arena.alloc_or_wait(3).map(|f| f.len()));
+            let waiter =
+                std::thread::spawn(move || arena.alloc_or_wait(3, || false).map(|f| f.len()));
             drop(all);
             waiter
         };
-        assert_eq!(waiter.join().unwrap(), Some(8 * FRAME_BYTES));
+        assert_eq!(waiter.join().unwrap().unwrap(), 8 * FRAME_BYTES);
         let _all = arena.alloc(MAX_ORDER).unwrap();
+        assert!(matches!(
+            arena.alloc_or_wait(0, || true),
+            Err(Denied::Stopped)
+        ));
         arena.close();
-        assert!(arena.alloc_or_wait(0).is_none());
+        assert!(matches!(
+            arena.alloc_or_wait(0, || false),
+            Err(Denied::Closed)
+        ));
         assert!(Arena::new(0).is_err());
         assert!(Arena::new(usize::MAX).is_err());
     }

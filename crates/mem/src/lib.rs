@@ -13,7 +13,7 @@ mod fork;
 mod region;
 mod shared;
 
-pub use arena::{Arena, Frames, MAX_ORDER, Segment, order_for};
+pub use arena::{Arena, Denied, Frames, MAX_ORDER, Segment, order_for};
 pub use fork::ForkGuard;
 pub use region::Region;
 pub use shared::SharedBytes;

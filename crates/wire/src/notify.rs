@@ -6,6 +6,71 @@ use crate::abi::*;
 use crate::flags::InvalEntryFlags;
 use crate::name::{Name, NameError};
 
+/// A message that the daemon sends of its own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// A notification: `unique` 0, the code in the `error` field.
+    Notification(Notification<'a>),
+    /// The answer to an INTERRUPT, given only to say no: EAGAIN (there is no such request yet) or
+    /// ENOSYS (requests cannot be interrupted).
+    InterruptAnswer {
+        /// Of the request that was to be interrupted.
+        unique: u64,
+        /// Why not, above 0.
+        errno: i32,
+    },
+}
+
+/// Why bytes are no such message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// Not as long as its header says, or without one.
+    #[error("a message of {0} bytes that is not as long as it says; check the daemon")]
+    Length(usize),
+    /// It is a reply, or an INTERRUPT is said to have succeeded.
+    #[error("a message with unique {0} that answers nothing; check the daemon")]
+    Unexpected(u64),
+    /// A notification that is none.
+    #[error(transparent)]
+    Notification(#[from] NotifyError),
+}
+
+impl MessageError {
+    /// What write(2) on `/dev/fuse` says of it.
+    pub const fn errno(&self) -> i32 {
+        match self {
+            // ENOENT
+            Self::Unexpected(_) => 2,
+            // EINVAL
+            Self::Length(_) | Self::Notification(_) => 22,
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Parses a whole message, header included.
+    ///
+    /// # Errors
+    /// [`MessageError`]; the message is then to be dropped.
+    pub fn parse(message: &'a [u8]) -> Result<Self, MessageError> {
+        let (header, body) = OutHeader::read_from_prefix(message)
+            .map_err(|_| MessageError::Length(message.len()))?;
+        if header.len as usize != message.len() {
+            return Err(MessageError::Length(message.len()));
+        }
+        match (header.unique, header.error.checked_neg()) {
+            (0, _) => Ok(Self::Notification(Notification::parse(header.error, body)?)),
+            (unique, Some(errno @ 1..)) if unique & 1 == 1 && body.is_empty() => {
+                Ok(Self::InterruptAnswer {
+                    unique: unique & !1,
+                    errno,
+                })
+            }
+            (unique, _) => Err(MessageError::Unexpected(unique)),
+        }
+    }
+}
+
 /// What a notification is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]

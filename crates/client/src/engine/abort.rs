@@ -56,6 +56,7 @@ impl Engine {
         self.slots.close();
         self.arena().close();
         self.forgets.clear();
+        self.oneway.clear();
         for tag in 0..self.slots.len() {
             let mut slot = self.slots.lock(tag);
             match slot.state {

@@ -15,6 +15,9 @@ impl Fire for Engine {
         if self.forgets.len() > 0 {
             self.flush_forgets();
         }
+        if self.oneway.len() > 0 {
+            self.flush_oneway();
+        }
         self.reaper.wake_quiesce();
         if now_ns >= self.next_scan_ns.load(Ordering::Acquire) {
             self.expire(now_ns);
@@ -61,12 +64,11 @@ impl Engine {
                 continue;
             }
             self.make_orphan(&mut slot, State::Orphan);
-            let waiter = slot.waiter.take();
+            let owner = slot.take_waiter();
+            self.queue_interrupt(&mut slot);
             drop(slot);
             self.reaper.appoint();
-            if let Some(waiter) = waiter {
-                waiter.unpark();
-            }
+            owner.wake();
         }
         if next_ns != u64::MAX {
             self.watch_deadline(next_ns);
@@ -74,6 +76,7 @@ impl Engine {
         if expired {
             // The owner may be the one who waits in the transport.
             self.transport.wake();
+            self.flush_oneway();
             self.limit_orphans();
         }
     }

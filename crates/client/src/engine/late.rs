@@ -31,6 +31,7 @@ impl Engine {
         self.reaper.register_completion();
         while !self.stopping.load(Ordering::Acquire) {
             self.undo_late();
+            self.settle();
             self.send_deferred();
             if !self.reaper.completion_holds() {
                 thread::park();
@@ -52,7 +53,7 @@ impl Engine {
 
     fn has_completion_work(&self) -> bool {
         let can_send = self.deferred_len.load(Ordering::Acquire) > 0 && self.slots.has_free();
-        can_send || !self.late.lock().is_empty()
+        can_send || self.unsettled.load(Ordering::Acquire) || !self.late.lock().is_empty()
     }
 
     /// Makes a slot free whose request has ended for everybody.
@@ -132,6 +133,7 @@ impl Engine {
                 extensions: Extensions::default(),
                 payload: Payload::None,
                 keeps: [Some(deferred.keep), None],
+                token: None,
             };
             self.send_detached(ticket, call);
         }

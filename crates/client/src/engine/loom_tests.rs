@@ -161,7 +161,7 @@ fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
 
 /// Blocks until every slot is free, which is a deadlock if one is lost.
 fn all_slots_come_back(engine: &Engine) {
-    let tickets: Vec<_> = (0..SLOTS).map(|_| engine.reserve().unwrap()).collect();
+    let tickets: Vec<_> = (0..SLOTS).map(|_| engine.reserve(None).unwrap()).collect();
     drop(tickets);
 }
 
@@ -203,7 +203,7 @@ fn loom_deadline_against_answer() {
             let engine = Arc::clone(&engine);
             spawn(move || engine.run_completion())
         };
-        let ticket = engine.reserve().unwrap();
+        let ticket = engine.reserve(None).unwrap();
         let pending = engine.send(ticket, getattr()).unwrap();
         clock.advance(2_000_000_000);
         let peer = {
@@ -265,7 +265,7 @@ fn loom_a_request_given_up_is_reaped() {
             let ring = Arc::clone(&ring);
             spawn(move || ring.answer_one())
         };
-        let ticket = engine.reserve().unwrap();
+        let ticket = engine.reserve(None).unwrap();
         drop(engine.send(ticket, getattr()).unwrap());
         peer.join().unwrap();
         all_slots_come_back(&engine);

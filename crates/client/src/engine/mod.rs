@@ -9,9 +9,12 @@
 //! request refers to above comes in as [`Keep`] and stays until the peer is done with it.
 
 mod abort;
+mod cancel;
 mod deadline;
 mod forget;
+mod inbox;
 mod late;
+mod oneway;
 mod policy;
 mod reaper;
 mod slot;
@@ -22,18 +25,22 @@ mod wait;
 mod loom_tests;
 
 pub(crate) use abort::Ended;
+pub(crate) use cancel::Token;
+pub(crate) use inbox::Notified;
 pub use policy::{Timeouts, WaitPolicy};
 pub(crate) use slot::{Keep, Keeps, Payload, Reply};
 pub use stats::{EngineStats, OpcodeStats};
 
+use cancel::TokenId;
 use forget::ForgetQueue;
 use fusewire_mem::{Arena, ForkGuard};
 use fusewire_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
 use fusewire_sync::{Arc, Mutex, OnceLock, Rank, Weak};
-use fusewire_transport::{Completion, SubmitError, Transport};
+use fusewire_transport::{Completion, Inbox, SubmitError, Transport};
 use fusewire_wire::{Caller, Extensions, Head, Request, reply};
+use oneway::OnewayQueue;
 use reaper::Reaper;
 use rustix::io::Errno;
 use slot::{Outcome, PeerUse, SlotTable, State};
@@ -49,6 +56,8 @@ pub(crate) struct Call<'a> {
     pub(crate) extensions: Extensions<'a>,
     pub(crate) payload: Payload,
     pub(crate) keeps: Keeps,
+    /// By which the caller may be cancelled.
+    pub(crate) token: Option<&'a Token>,
 }
 
 /// One connection's engine.
@@ -61,6 +70,10 @@ pub(crate) struct Engine {
     slots: SlotTable,
     reaper: Reaper,
     forgets: ForgetQueue,
+    oneway: OnewayQueue,
+    notified: OnceLock<Weak<dyn Notified>>,
+    /// Notifications wait for their second step.
+    unsettled: AtomicBool,
     /// Slots the transport had no room for, oldest first, with the request each was queued for.
     backlog: Mutex<VecDeque<(u32, u64)>>,
     backlog_len: AtomicUsize,
@@ -107,6 +120,7 @@ pub(crate) struct Pending<'e> {
     tag: u32,
     unique: u64,
     spin_budget_ns: u64,
+    deadline_ns: u64,
 }
 
 impl Pending<'_> {
@@ -114,12 +128,21 @@ impl Pending<'_> {
     ///
     /// # Errors
     /// The peer's errno; ETIMEDOUT; ECONNABORTED when the connection ends meanwhile; EIO for a
-    /// malformed reply.
+    /// malformed reply; EINTR when the caller was cancelled.
     pub(crate) fn wait(self) -> Result<Reply, Errno> {
         let this = std::mem::ManuallyDrop::new(self);
-        this.engine.wait(this.tag, this.unique, this.spin_budget_ns)
+        let result = this.engine.wait(this.tag, this.unique, this.spin_budget_ns);
+        match result {
+            // Nothing but its deadline or a cancellation takes a request from its owner.
+            Err(Gone) if this.engine.clock.now_ns() < this.deadline_ns => Err(Errno::INTR),
+            Err(Gone) => Err(Errno::TIMEDOUT),
+            Ok(outcome) => outcome,
+        }
     }
 }
+
+/// A request that is its owner's no longer.
+struct Gone;
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
@@ -137,7 +160,7 @@ impl Engine {
     ) -> io::Result<Arc<Self>> {
         let slots = transport.limits().max_in_flight.max(1);
         let fork = ForkGuard::new()?;
-        Ok(Arc::new_cyclic(|me| Engine {
+        let engine = Arc::new_cyclic(|me| Engine {
             transport,
             clock,
             timer,
@@ -146,6 +169,9 @@ impl Engine {
             slots: SlotTable::new(slots),
             reaper: Reaper::new(),
             forgets: ForgetQueue::new(),
+            oneway: OnewayQueue::new(),
+            notified: OnceLock::new(),
+            unsettled: AtomicBool::new(false),
             backlog: Mutex::new(Rank::SUBMIT_QUEUE, VecDeque::with_capacity(slots as usize)),
             backlog_len: AtomicUsize::new(0),
             late: Mutex::new(Rank::LATE, Vec::with_capacity(slots as usize)),
@@ -158,7 +184,10 @@ impl Engine {
             counters: Counters::new(),
             fork,
             me: Weak::clone(me),
-        }))
+        });
+        let inbox: Weak<dyn Inbox> = Weak::clone(&engine.me) as _;
+        engine.transport.listen(inbox);
+        Ok(engine)
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -183,13 +212,12 @@ impl Engine {
     /// call this, but [`Engine::try_reserve`].
     ///
     /// # Errors
-    /// ENOTCONN when the connection has ended, or in a forked child.
-    pub(crate) fn reserve(&self) -> Result<Ticket<'_>, Errno> {
+    /// ENOTCONN when the connection has ended, or in a forked child; EINTR when `token` is
+    /// cancelled meanwhile.
+    pub(crate) fn reserve(&self, token: Option<&Token>) -> Result<Ticket<'_>, Errno> {
         self.check_usable()?;
-        match self.slots.take() {
-            Some(tag) => Ok(Ticket { engine: self, tag }),
-            None => Err(Errno::NOTCONN),
-        }
+        let tag = self.slots.take(|| token.is_some_and(Token::is_cancelled))?;
+        Ok(Ticket { engine: self, tag })
     }
 
     /// A slot for one more request, if there is one now.
@@ -211,14 +239,15 @@ impl Engine {
     /// # Errors
     /// As [`Engine::send`] and [`Pending::wait`].
     pub(crate) fn call(&self, call: Call<'_>) -> Result<Reply, Errno> {
-        let ticket = self.reserve()?;
+        let ticket = self.reserve(call.token)?;
         self.send(ticket, call)?.wait()
     }
 
     /// Sends a request.
     ///
     /// # Errors
-    /// What the encoder refuses (EINVAL, ENAMETOOLONG, EOVERFLOW); ECONNABORTED when the connection has just ended.
+    /// What the encoder refuses (EINVAL, ENAMETOOLONG, EOVERFLOW); ECONNABORTED when the connection
+    /// has just ended; EINTR when the caller is cancelled.
     pub(crate) fn send<'e>(
         &'e self,
         ticket: Ticket<'e>,
@@ -234,6 +263,7 @@ impl Engine {
             tag,
             unique,
             spin_budget_ns,
+            deadline_ns,
         };
         self.watch_deadline(deadline_ns);
         self.submit(tag, unique);
@@ -252,6 +282,9 @@ impl Engine {
             Payload::In(_, len) => shape.payload_max_bytes <= *len,
         });
         let mut slot = self.slots.lock(tag);
+        if call.token.is_some_and(Token::is_cancelled) {
+            return Err(Errno::INTR);
+        }
         let head = Head {
             unique,
             nodeid: call.nodeid,
@@ -270,6 +303,9 @@ impl Engine {
         slot.deadline_ns = deadline_ns;
         slot.payload = call.payload;
         slot.keeps = call.keeps;
+        slot.by = TokenId::of(call.token);
+        slot.interrupted = false;
+        slot.interrupt_tries = 0;
         slot.detached = false;
         drop(slot);
         self.counters.request(opcode);
@@ -281,6 +317,11 @@ impl Engine {
     fn next_unique(&self, tag: u32) -> u64 {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         (sequence * u64::from(self.slots.len()) + u64::from(tag)) * 2
+    }
+
+    /// The slot of a request with that number, if it is one of ours.
+    fn tag_of(&self, unique: u64) -> u32 {
+        (unique / 2 % u64::from(self.slots.len())) as u32
     }
 
     /// Gives a queued request to the transport, or to the backlog when there is no room. A
@@ -454,6 +495,8 @@ impl Engine {
             bytes_out: c.bytes_out.get(),
             bytes_in: c.bytes_in.get(),
             forgets: c.forgets.get(),
+            interrupts: c.interrupts.get(),
+            notifications: c.notifications.get(),
             timeouts: c.timeouts.get(),
             late_replies: c.late_replies.get(),
             ring_full: c.ring_full.get(),
@@ -463,6 +506,7 @@ impl Engine {
             slots_busy: self.slots.busy() as u64,
             orphans: u64::from(self.reaper.detached()),
             forgets_queued: self.forgets.len() as u64,
+            oneway_queued: self.oneway.len() as u64,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Request slots: where a request lives from its start until nobody can touch it any more.
 
+use super::cancel::TokenId;
 use fusewire_mem::{Frames, Segment};
 use fusewire_sync::thread::Thread;
 use fusewire_sync::{Arc, Condvar, Mutex, MutexGuard, Rank};
@@ -130,6 +131,12 @@ pub(super) struct Slot {
     pub(super) shape: ReplyShape,
     /// When it ends by itself; `u64::MAX` for never.
     pub(super) deadline_ns: u64,
+    /// Whose calls it is one of.
+    pub(super) by: TokenId,
+    /// The peer was told to end it.
+    pub(super) interrupted: bool,
+    /// INTERRUPTs that the peer had no request for.
+    pub(super) interrupt_tries: u8,
     /// Whether nobody waits for it from the start.
     pub(super) detached: bool,
     pub(super) head: Box<[u8; MAX_HEAD_BYTES]>,
@@ -162,6 +169,9 @@ impl Slot {
                 payload_max_bytes: 0,
             },
             deadline_ns: u64::MAX,
+            by: TokenId::NONE,
+            interrupted: false,
+            interrupt_tries: 0,
             detached: false,
             head: Box::new([0; MAX_HEAD_BYTES]),
             head_len: 0,
@@ -197,6 +207,11 @@ impl Slot {
     /// Ends the request for its owner, and returns who has to be woken.
     pub(super) fn finish(&mut self, outcome: Outcome, peer: PeerUse) -> Waiter {
         self.state = State::Done(outcome, peer);
+        self.take_waiter()
+    }
+
+    /// The owner, to be woken because the request is its no longer.
+    pub(super) fn take_waiter(&mut self) -> Waiter {
         Waiter(self.waiter.take())
     }
 
@@ -271,18 +286,25 @@ impl SlotTable {
         self.free.lock().tags.pop()
     }
 
-    /// A free slot; waits for one. `None` once the table is closed.
+    /// A free slot; waits for one.
+    ///
+    /// # Errors
+    /// ENOTCONN once the table is closed; EINTR when `stop` says so, which is asked again after
+    /// [`SlotTable::wake_waiting`].
     ///
     /// Only callers that hold no slot may wait: else threads that each hold some could wait for
     /// each other for ever.
-    pub(super) fn take(&self) -> Option<u32> {
+    pub(super) fn take(&self, stop: impl Fn() -> bool) -> Result<u32, Errno> {
         let mut free = self.free.lock();
         loop {
             if free.closed {
-                return None;
+                return Err(Errno::NOTCONN);
+            }
+            if stop() {
+                return Err(Errno::INTR);
             }
             if let Some(tag) = free.tags.pop() {
-                return Some(tag);
+                return Ok(tag);
             }
             free.waiting += 1;
             free = self.freed.wait(free);
@@ -296,6 +318,13 @@ impl SlotTable {
         if free.waiting > 0 {
             self.freed.notify_one();
         }
+    }
+
+    /// Has those who wait for a slot look whether they still want to.
+    pub(super) fn wake_waiting(&self) {
+        // Under the lock: nobody is between looking and waiting.
+        let _free = self.free.lock();
+        self.freed.notify_all();
     }
 
     /// Ends every wait for a slot.

@@ -13,6 +13,8 @@ pub(super) struct Counters {
     pub(super) bytes_out: Counter,
     pub(super) bytes_in: Counter,
     pub(super) forgets: Counter,
+    pub(super) interrupts: Counter,
+    pub(super) notifications: Counter,
     pub(super) timeouts: Counter,
     pub(super) late_replies: Counter,
     pub(super) ring_full: Counter,
@@ -29,6 +31,8 @@ impl Counters {
             bytes_out: Counter::new(),
             bytes_in: Counter::new(),
             forgets: Counter::new(),
+            interrupts: Counter::new(),
+            notifications: Counter::new(),
             timeouts: Counter::new(),
             late_replies: Counter::new(),
             ring_full: Counter::new(),
@@ -89,6 +93,10 @@ pub struct EngineStats {
     pub bytes_in: u64,
     /// References given back to the peer by FORGET: number of messages.
     pub forgets: u64,
+    /// INTERRUPTs sent.
+    pub interrupts: u64,
+    /// Notifications received, those that were refused included.
+    pub notifications: u64,
     /// Requests that were not answered in time.
     pub timeouts: u64,
     /// Replies that came after their caller had gone.
@@ -107,4 +115,6 @@ pub struct EngineStats {
     pub orphans: u64,
     /// Gauge: FORGETs not sent yet.
     pub forgets_queued: u64,
+    /// Gauge: INTERRUPTs and answers to RETRIEVE not sent yet.
+    pub oneway_queued: u64,
 }

@@ -2,12 +2,18 @@
 
 use super::reaper::Role;
 use super::slot::{PeerUse, Reply, Slot, State};
-use super::{Engine, Payload};
+use super::{Engine, Gone, Payload};
 use fusewire_sync::thread;
 use rustix::io::Errno;
 
 impl Engine {
-    pub(super) fn wait(&self, tag: u32, unique: u64, spin_budget_ns: u64) -> Result<Reply, Errno> {
+    /// The reply or the errno, unless the request was taken from its owner.
+    pub(super) fn wait(
+        &self,
+        tag: u32,
+        unique: u64,
+        spin_budget_ns: u64,
+    ) -> Result<Result<Reply, Errno>, Gone> {
         let mut entered = false;
         let result = loop {
             if let Some(result) = self.take(tag, unique) {
@@ -78,40 +84,40 @@ impl Engine {
     }
 
     /// Takes the outcome, if the request has ended for its owner.
-    fn take(&self, tag: u32, unique: u64) -> Option<Result<Reply, Errno>> {
+    fn take(&self, tag: u32, unique: u64) -> Option<Result<Result<Reply, Errno>, Gone>> {
         let mut slot = self.slots.lock(tag);
         if !settled(&slot, unique) {
             return None;
         }
         let State::Done(outcome, peer) = &slot.state else {
             // An orphan, or its slot has gone to another request since.
-            return Some(Err(Errno::TIMEDOUT));
+            return Some(Err(Gone));
         };
         if slot.unique != unique {
-            return Some(Err(Errno::TIMEDOUT));
+            return Some(Err(Gone));
         }
         let outcome = *outcome;
         if *peer == PeerUse::Possible {
             let keeps = slot.abandon();
             drop(slot);
             drop(keeps);
-            return Some(outcome.map(|(head, _)| Reply {
+            return Some(Ok(outcome.map(|(head, _)| Reply {
                 head,
                 payload: None,
-            }));
+            })));
         }
         let (payload, keeps) = slot.clear();
         drop(slot);
         self.free_slot(tag);
         // May send a FORGET, so no lock is held here.
         drop(keeps);
-        Some(outcome.map(|(head, payload_bytes)| Reply {
+        Some(Ok(outcome.map(|(head, payload_bytes)| Reply {
             head,
             payload: match payload {
                 Payload::In(frames, _) => Some((frames, payload_bytes as usize)),
                 Payload::Out(..) | Payload::None => None,
             },
-        }))
+        })))
     }
 
     /// The owner of a request will not wait for it.

@@ -81,7 +81,7 @@ impl SizeChange<'_> {
 
     /// The file reaches to `end` at least.
     pub(crate) fn extend(&self, end: u64) {
-        self.node.change_attr(|attr| attr.size = attr.size.max(end));
+        self.node.extend_size(end);
     }
 }
 
@@ -138,6 +138,11 @@ impl Node {
         // Times and blocks have changed with it.
         cache.expires_ns = 0;
         cache.version = self.core.next_attr_version();
+    }
+
+    /// The peer says that the file reaches to `end` at least.
+    pub(crate) fn extend_size(&self, end: u64) {
+        self.change_attr(|attr| attr.size = attr.size.max(end));
     }
 
     /// Begins a change of size.

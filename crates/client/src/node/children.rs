@@ -4,7 +4,7 @@ use super::Node;
 use crate::core::deadline_after;
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicBool, Ordering};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) struct Dentry {
 pub(crate) struct Children {
     names: HashMap<Box<[u8]>, Dentry>,
     changes: Changes,
+    /// When all names were last known not to be stale as a whole.
+    epoch: u64,
 }
 
 impl Children {
@@ -39,6 +41,17 @@ impl Children {
     fn unchanged_since(&self, name: &[u8], version: u64) -> bool {
         let hash = self.names.hasher().hash_one(name);
         self.changes.spared_since(hash, version)
+    }
+
+    /// Makes names of an earlier epoch stale, and answers to questions asked then.
+    fn enter(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.changes.add_all();
+            for dentry in self.names.values_mut() {
+                dentry.expires_ns = 0;
+            }
+        }
     }
 
     /// Removes every name and returns the nodes.
@@ -105,9 +118,10 @@ impl Node {
     /// Looks `name` up in the cache.
     pub(crate) fn cached_child(&self, name: &[u8]) -> Cached {
         let now_ns = self.core.now_ns();
+        let epoch = self.core.notifications.epoch();
         let children = self.children.read();
         match children.names.get(name) {
-            Some(dentry) if dentry.expires_ns > now_ns => {
+            Some(dentry) if dentry.expires_ns > now_ns && children.epoch == epoch => {
                 if !dentry.referenced.load(Ordering::Relaxed) {
                     dentry.referenced.store(true, Ordering::Relaxed);
                 }
@@ -141,6 +155,7 @@ impl Node {
         let mut fresh = false;
         let old = {
             let mut children = self.children.write();
+            children.enter(self.core.notifications.epoch());
             if !children.unchanged_since(name, version) {
                 return;
             }
@@ -194,6 +209,61 @@ impl Node {
         if let Some(now) = now {
             self.cache_child(name, Some(node), timeout, now);
         }
+    }
+
+    /// The peer says that `name` may mean something else by now: it is looked up anew, and an answer
+    /// that is under way is not cached. Returns whether anything was cached of it.
+    pub(crate) fn expire_child(&self, name: &[u8]) -> bool {
+        let mut children = self.children.write();
+        children.changed(name);
+        match children.names.get_mut(name) {
+            Some(dentry) => {
+                dentry.expires_ns = 0;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets `name`, unless it was looked up since it expired.
+    pub(crate) fn drop_expired_child(&self, name: &[u8]) {
+        let dropped = {
+            let mut children = self.children.write();
+            match children.names.get(name) {
+                Some(dentry) if dentry.expires_ns == 0 => children.names.remove(name),
+                _ => None,
+            }
+        };
+        drop(dropped);
+    }
+
+    /// The node under `name`, stale or not.
+    pub(crate) fn child(&self, name: &[u8]) -> Option<Arc<Node>> {
+        self.children.read().names.get(name)?.node.clone()
+    }
+
+    /// Whether a name below is known that something is under.
+    pub(crate) fn has_children(&self) -> bool {
+        let now_ns = self.core.now_ns();
+        let children = self.children.read();
+        let mut names = children.names.values();
+        names.any(|dentry| dentry.node.is_some() && dentry.expires_ns > now_ns)
+    }
+
+    /// Forgets the names of these nodes.
+    pub(super) fn drop_children_among(&self, nodeids: &HashSet<u64>) {
+        let dropped: Vec<_> = {
+            let mut children = self.children.write();
+            let among = |dentry: &mut Dentry| {
+                dentry
+                    .node
+                    .as_ref()
+                    .is_some_and(|n| nodeids.contains(&n.nodeid))
+            };
+            let gone = children.names.extract_if(|_, dentry| among(dentry));
+            gone.collect()
+        };
+        drop(dropped);
     }
 
     /// Forgets every name below.

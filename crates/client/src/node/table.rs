@@ -6,7 +6,7 @@ use fusewire_sync::atomic::Ordering;
 use fusewire_sync::{Arc, Mutex, Rank, Weak};
 use fusewire_wire::abi::EntryOut;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Finds the node that a reply names, so that two names of one file share it.
 #[derive(Debug)]
@@ -63,14 +63,27 @@ impl NodeTable {
         known.ok_or(Errno::IO)
     }
 
+    /// The node with that number, if it is known.
+    pub(crate) fn get(&self, nodeid: u64) -> Option<Arc<Node>> {
+        self.nodes.lock().get(&nodeid).and_then(Weak::upgrade)
+    }
+
+    /// Forgets every cached name of the nodes with these numbers.
+    pub(crate) fn drop_names_of(&self, nodeids: &HashSet<u64>) {
+        for node in self.all() {
+            node.drop_children_among(nodeids);
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Node>> {
+        let nodes = self.nodes.lock();
+        nodes.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Forgets every cached name below every node. The names below the root alone would not do:
     /// directories that somebody else moves about may hold each other.
     pub(crate) fn drop_names(&self) {
-        let nodes: Vec<_> = {
-            let nodes = self.nodes.lock();
-            nodes.values().filter_map(Weak::upgrade).collect()
-        };
-        for node in nodes {
+        for node in self.all() {
             node.drop_children();
         }
     }

@@ -14,10 +14,10 @@ impl Peer {
     pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
         if !self.engine.transport().limits().sync_release {
             self.release_later(on.nodeid(), on.keep(), open);
-        } else if let Ok(ticket) = self.engine.reserve() {
+        } else if let Ok(ticket) = self.engine.reserve(None) {
             let keeps = [Some(on.keep()), None];
             let request = release_request(open);
-            let rpc = self.rpc(Caller::default());
+            let rpc = self.rpc(Caller::default(), None);
             let sent = rpc.start(ticket, on.nodeid(), keeps, request, Payload::None);
             let _ = sent.and_then(Pending::wait);
         }
@@ -75,7 +75,13 @@ impl<'p> Rpc<'p> {
             fh: open.fh,
             ..FlushIn::default()
         };
-        match self.done(on, Request::Flush(arg)) {
+        let request = Request::Flush(arg);
+        match self.done(on, request) {
+            // Whoever is cancelled closes all the same, and the peer has to know of that.
+            Err(Errno::INTR) if self.is_cancelled() => {
+                self.engine().send_later(on.nodeid(), request, on.keep());
+                Err(Errno::INTR)
+            }
             // A daemon without FLUSH has nothing to flush.
             Err(Errno::NOSYS) => Ok(()),
             result => result,

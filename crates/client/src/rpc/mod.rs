@@ -14,8 +14,8 @@ mod xattr;
 pub(crate) use files::written;
 pub(crate) use names::New;
 
-use crate::engine::{Call, Engine, Keep, Keeps, Payload, Pending, Reply, Ticket};
-use fusewire_mem::{Frames, order_for};
+use crate::engine::{Call, Engine, Keep, Keeps, Payload, Pending, Reply, Ticket, Token};
+use fusewire_mem::{Denied, Frames, order_for};
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_wire::abi::{EntryOut, OpenOut};
@@ -68,6 +68,7 @@ pub(crate) struct Peer {
 pub(crate) struct Rpc<'p> {
     peer: &'p Peer,
     caller: Caller,
+    token: Option<&'p Token>,
 }
 
 /// Sends INIT and works out what was agreed.
@@ -86,6 +87,7 @@ pub(crate) fn negotiate(
         extensions: Extensions::default(),
         payload: Payload::None,
         keeps: [None, None],
+        token: None,
     };
     let reply = engine.call(call).map_err(NegotiateError::Call)?;
     init::negotiate(offer, limits, reply.head.body()).map_err(NegotiateError::Init)
@@ -109,9 +111,13 @@ impl Peer {
         }
     }
 
-    /// The protocol, on behalf of `caller`.
-    pub(crate) fn rpc(&self, caller: Caller) -> Rpc<'_> {
-        Rpc { peer: self, caller }
+    /// The protocol, on behalf of `caller`, who may be cancelled by `token`.
+    pub(crate) fn rpc<'p>(&'p self, caller: Caller, token: Option<&'p Token>) -> Rpc<'p> {
+        Rpc {
+            peer: self,
+            caller,
+            token,
+        }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -139,6 +145,10 @@ impl<'p> Rpc<'p> {
         &self.peer.engine
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.token.is_some_and(Token::is_cancelled)
+    }
+
     fn negotiated(&self) -> &'p Negotiated {
         &self.peer.negotiated
     }
@@ -158,6 +168,7 @@ impl<'p> Rpc<'p> {
             caller: self.caller,
             payload,
             keeps,
+            token: self.token,
         };
         self.send(ticket, call)
     }
@@ -197,8 +208,9 @@ impl<'p> Rpc<'p> {
             caller: self.caller,
             payload: Payload::None,
             keeps,
+            token: self.token,
         };
-        let ticket = self.engine().reserve()?;
+        let ticket = self.engine().reserve(self.token)?;
         self.finish(self.send(ticket, call)?, request)
     }
 
@@ -229,7 +241,7 @@ impl<'p> Rpc<'p> {
         request: Request<'_>,
     ) -> Result<(Frames, usize), Errno> {
         let frames = self.frames(room)?;
-        let ticket = self.engine().reserve()?;
+        let ticket = self.engine().reserve(self.token)?;
         let keeps = [Some(on.keep()), None];
         let payload = Payload::In(frames, room);
         let pending = self.start(ticket, on.nodeid(), keeps, request, payload)?;
@@ -240,11 +252,12 @@ impl<'p> Rpc<'p> {
     /// Frames for exactly `bytes`; waits for them.
     fn frames(&self, bytes: u32) -> Result<Frames, Errno> {
         let order = order_for(bytes as usize);
-        let frames = self.engine().arena().alloc_or_wait(order);
-        match frames.ok_or(Errno::NOTCONN)? {
-            frames if frames.len() >= bytes as usize => Ok(frames),
+        let arena = self.engine().arena();
+        match arena.alloc_or_wait(order, || self.is_cancelled()) {
+            Ok(frames) if frames.len() >= bytes as usize => Ok(frames),
             // Fragmented by data in flight.
-            _ => Err(Errno::NOMEM),
+            Ok(_) => Err(Errno::NOMEM),
+            Err(denied) => Err(denial(denied)),
         }
     }
 }
@@ -286,8 +299,17 @@ pub(crate) fn destroy(engine: &Engine) {
         extensions: Extensions::default(),
         payload: Payload::None,
         keeps: [None, None],
+        token: None,
     };
     let _ = engine.call(call);
+}
+
+/// Why there are no frames to be had.
+pub(crate) fn denial(denied: Denied) -> Errno {
+    match denied {
+        Denied::Closed => Errno::NOTCONN,
+        Denied::Stopped => Errno::INTR,
+    }
 }
 
 fn malformed(_: ReplyError) -> Errno {

@@ -80,7 +80,7 @@ impl Rpc<'_> {
             frames.bytes(0, value.len()).copy_from(value);
             Payload::Out(frames, value.len() as u32)
         };
-        let ticket = self.engine().reserve()?;
+        let ticket = self.engine().reserve(self.token)?;
         let keeps = [Some(on.keep()), None];
         let result = self
             .start(ticket, on.nodeid(), keeps, request, payload)
