@@ -243,7 +243,6 @@ impl Connection {
         }
         if self.engine.ended().is_none() {
             self.engine.quiesce();
-            self.engine.flush_forgets();
             rpc::destroy(&self.engine);
         }
         self.engine.abort(Ended::Closed);

@@ -1,5 +1,6 @@
 //! FORGETs on their way: collected, so that one kick tells the peer of many.
 
+use fusewire_sync::atomic::{AtomicUsize, Ordering};
 use fusewire_sync::{Mutex, Rank};
 
 /// So many FORGETs go out with one kick.
@@ -9,12 +10,15 @@ pub(super) const BATCH: usize = 32;
 #[derive(Debug)]
 pub(super) struct ForgetQueue {
     nodes: Mutex<Vec<(u64, u64)>>,
+    /// How many there are, to be seen without the lock.
+    len: AtomicUsize,
 }
 
 impl ForgetQueue {
     pub(super) fn new() -> Self {
         ForgetQueue {
             nodes: Mutex::new(Rank::FORGET_QUEUE, Vec::with_capacity(BATCH)),
+            len: AtomicUsize::new(0),
         }
     }
 
@@ -22,6 +26,7 @@ impl ForgetQueue {
     pub(super) fn push(&self, nodeid: u64, nlookup: u64) -> usize {
         let mut nodes = self.nodes.lock();
         nodes.push((nodeid, nlookup));
+        self.len.store(nodes.len(), Ordering::Release);
         nodes.len()
     }
 
@@ -34,14 +39,17 @@ impl ForgetQueue {
             .take_while(|(nodeid, nlookup)| send(*nodeid, *nlookup))
             .count();
         nodes.drain(..sent);
+        self.len.store(nodes.len(), Ordering::Release);
         sent
     }
 
     pub(super) fn clear(&self) {
-        self.nodes.lock().clear();
+        let mut nodes = self.nodes.lock();
+        nodes.clear();
+        self.len.store(0, Ordering::Release);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.nodes.lock().len()
+        self.len.load(Ordering::Acquire)
     }
 }

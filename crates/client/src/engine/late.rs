@@ -93,14 +93,15 @@ impl Engine {
         self.wake_completion();
     }
 
-    /// Waits until nothing is detached any more: the last thing before DESTROY, so that
-    /// it does not overtake a RELEASE. A peer that does not answer is given as long as for any
+    /// Waits until nothing is detached and every FORGET is on its way: the last thing before
+    /// DESTROY, so that it does not overtake a RELEASE. A peer that does not answer is given as long as for any
     /// other operation without data.
     pub(crate) fn quiesce(&self) {
         let until_ns = self.timeouts.goodbye_ns(self.clock.now_ns());
         self.arm_timer(until_ns);
+        self.flush_forgets();
         self.reaper.quiesce(|| {
-            self.reaper.detached() > 0
+            (self.reaper.detached() > 0 || self.forgets.len() > 0)
                 && self.ended.get().is_none()
                 && self.clock.now_ns() < until_ns
         });

@@ -484,7 +484,7 @@ impl Engine {
             self.transport.kick();
         }
         if self.forgets.len() > 0 && self.ended.get().is_none() {
-            self.arm_timer(self.clock.now_ns() + FORGET_DELAY_NS);
+            self.arm_timer(self.clock.now_ns() + FULL_DELAY_NS);
         }
     }
 
@@ -513,6 +513,8 @@ impl Engine {
 
 /// How long a FORGET waits for company.
 const FORGET_DELAY_NS: u64 = 100_000_000;
+/// How long FORGETs wait when there was no room for them.
+const FULL_DELAY_NS: u64 = 1_000_000;
 const FORGET_BYTES: usize = 64;
 
 /// What a reply means for its request; EIO for anything malformed.

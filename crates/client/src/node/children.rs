@@ -119,9 +119,14 @@ impl Node {
     pub(crate) fn cached_child(&self, name: &[u8]) -> Cached {
         let now_ns = self.core.now_ns();
         let epoch = self.core.notifications.epoch();
-        let children = self.children.read();
+        let mut children = self.children.read();
+        if children.epoch != epoch {
+            drop(children);
+            self.children.write().enter(epoch);
+            children = self.children.read();
+        }
         match children.names.get(name) {
-            Some(dentry) if dentry.expires_ns > now_ns && children.epoch == epoch => {
+            Some(dentry) if dentry.expires_ns > now_ns => {
                 if !dentry.referenced.load(Ordering::Relaxed) {
                     dentry.referenced.store(true, Ordering::Relaxed);
                 }
