@@ -260,22 +260,31 @@ impl Client {
                     None => Errno::NOENT,
                 });
             }
-            let (sampled, version) = (self.core().attr_version(), dir.children_version());
-            let new = self.new_in(&dir, &name, mode)?;
-            let entry = self.core().with_descriptors(|| request(&new));
-            dir.expire_attr();
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(errno) => {
-                    dir.forget_child(&name);
-                    return Err(errno);
-                }
-            };
-            let node = walk::take_entry(&dir, &entry, sampled)?;
-            dir.adopt_child(&name, &node, entry.entry_timeout(), version);
-            Ok(())
+            self.make_in(&self.new_in(&dir, &name, mode)?, &request)
         };
-        make().map_err(self.fail(operation, path))
+        make().map(drop).map_err(self.fail(operation, path))
+    }
+
+    /// Makes something by `request` and caches it.
+    pub(crate) fn make_in(
+        &self,
+        new: &New<'_, Arc<Node>>,
+        request: impl Fn(&New<'_, Arc<Node>>) -> Outcome<EntryOut>,
+    ) -> Outcome<Arc<Node>> {
+        let (dir, name) = (new.dir, new.name.as_bytes());
+        let (sampled, version) = (self.core().attr_version(), dir.children_version());
+        let entry = self.core().with_descriptors(|| request(new));
+        dir.expire_attr();
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(errno) => {
+                dir.forget_child(name);
+                return Err(errno);
+            }
+        };
+        let node = walk::take_entry(dir, &entry, sampled)?;
+        dir.adopt_child(name, &node, entry.entry_timeout(), version);
+        Ok(node)
     }
 
     /// A new object in `dir`, its rights less the umask as the daemon wants them.

@@ -8,7 +8,7 @@ use crate::fs_ops;
 use crate::handle::Handle;
 use crate::meta::PERMISSION_BITS;
 use crate::node::{Cached, Node};
-use crate::rpc::Target;
+use crate::rpc::{New, Target};
 use crate::walk::{self, End, Found, Links, Place, Tail};
 use fusewire_sync::Arc;
 use fusewire_wire::InitFlags;
@@ -22,6 +22,9 @@ type Outcome<T> = std::result::Result<T, Errno>;
 
 /// How often a file that comes and goes between two requests is tried again.
 const OPEN_RACES: u32 = 8;
+
+/// What OPEN is not told: it is done with when a file is there.
+const NOT_FOR_OPEN: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOCTTY);
 
 /// How to open a file; as `std::fs::OpenOptions`.
 #[derive(Clone, Debug)]
@@ -222,8 +225,7 @@ impl OpenOptions {
         let core = client.core();
         let granted = core.peer.negotiated().flags;
         let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);
-        let not_for_open = OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY;
-        let mut sent = OFlags::from_bits_retain(flags) - not_for_open;
+        let mut sent = OFlags::from_bits_retain(flags) - NOT_FOR_OPEN;
         if !atomic {
             sent -= OFlags::TRUNC;
         }
@@ -234,13 +236,13 @@ impl OpenOptions {
         if !self.truncate {
             return open();
         }
-        if atomic {
-            let size = node.change_size();
-            let handle = open()?;
+        let size = node.change_size();
+        let handle = open()?;
+        if atomic && handle.open().at_peer {
             size.set(0);
             return Ok(handle);
         }
-        let handle = open()?;
+        drop(size);
         match fs_ops::set_size(&client.cred, node, 0, Some(&handle)) {
             Ok(()) => Ok(handle),
             Err(errno) => {
@@ -266,6 +268,9 @@ impl OpenOptions {
         // virtiofsd in C dies of it. What came between the two requests is opened by its own.
         let flags = (OFlags::from_bits_retain(flags) | OFlags::EXCL) - OFlags::NOCTTY;
         let created = core.with_descriptors(|| client.rpc().create(&new, flags.bits()));
+        if matches!(created, Err(Errno::NOSYS)) {
+            return self.make_and_open(client, &new, flags.bits());
+        }
         dir.expire_attr();
         let (entry, open) = match created {
             Ok(created) => created,
@@ -289,5 +294,20 @@ impl OpenOptions {
         }
         dir.adopt_child(name, &node, entry.entry_timeout(), version);
         Ok(handle)
+    }
+
+    /// Makes a file and opens it, in two, for a daemon without CREATE.
+    fn make_and_open(
+        &self,
+        client: &Client,
+        new: &New<'_, Arc<Node>>,
+        flags: u32,
+    ) -> Outcome<Arc<Handle>> {
+        let node = client.make_in(new, |new| client.rpc().mknod(new, 0))?;
+        // It is empty, and whoever makes a file may write it whatever its rights.
+        let sent = OFlags::from_bits_retain(flags) - (NOT_FOR_OPEN | OFlags::TRUNC);
+        let core = client.core();
+        let open = core.with_descriptors(|| client.rpc().open(&node, sent.bits()))?;
+        Ok(Handle::new(node, open))
     }
 }

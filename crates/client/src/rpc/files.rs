@@ -12,6 +12,9 @@ impl Peer {
     /// Closes an open file or directory; waits for it where the transport wants that. Whatever the
     /// peer says, the handle is gone.
     pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
+        if !open.at_peer {
+            return;
+        }
         if !self.engine.transport().limits().sync_release {
             self.release_later(on.nodeid(), on.keep(), open);
         } else if let Ok(ticket) = self.engine.reserve(None) {
@@ -25,7 +28,9 @@ impl Peer {
 
     /// As [`Peer::release`], without waiting for anything.
     pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
-        self.engine.send_later(nodeid, release_request(open), keep);
+        if open.at_peer {
+            self.engine.send_later(nodeid, release_request(open), keep);
+        }
     }
 
     /// Whether the peer has READDIRPLUS and agreed to it.
@@ -64,9 +69,14 @@ impl<'p> Rpc<'p> {
         flags: u32,
         request: Request<'_>,
     ) -> Result<Opened, Errno> {
-        let reply = self.call(on, request)?;
-        let open = reply::open(reply.head.body()).map_err(malformed)?;
         let directory = matches!(request, Request::Opendir { .. });
+        let reply = match self.call(on, request) {
+            Err(Errno::NOSYS) if self.peer.remembers(request.opcode()) => {
+                return Ok(Opened::stateless(flags, directory));
+            }
+            reply => reply?,
+        };
+        let open = reply::open(reply.head.body()).map_err(malformed)?;
         Ok(Opened::new(&open, flags, directory))
     }
 

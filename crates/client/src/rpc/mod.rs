@@ -21,7 +21,7 @@ use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_wire::abi::{EntryOut, OpenOut};
 use fusewire_wire::init::{self, InitError, LocalLimits, Negotiated, Offer};
 use fusewire_wire::reply::{self, ReplyError};
-use fusewire_wire::{Caller, Extensions, Opcode, OpenOutFlags, Request};
+use fusewire_wire::{Caller, Extensions, InitFlags, Opcode, OpenOutFlags, Request};
 use rustix::io::Errno;
 
 /// Something a request is about.
@@ -41,6 +41,9 @@ pub(crate) struct Opened {
     /// What the peer allows or asks for.
     pub(crate) granted: OpenOutFlags,
     pub(crate) directory: bool,
+    /// Whether the peer was asked to open it, and so has to be told of the end: one that keeps no
+    /// state of open files says ENOSYS, and gets `fh` 0 from then on.
+    pub(crate) at_peer: bool,
 }
 
 impl Opened {
@@ -50,6 +53,24 @@ impl Opened {
             fh: open.fh,
             flags,
             granted: OpenOutFlags::from_bits_retain(open.open_flags),
+            at_peer: true,
+        }
+    }
+
+    /// Of a peer that keeps no state of what is open. What it serves may be cached over opens, as
+    /// on Linux.
+    fn stateless(flags: u32, directory: bool) -> Self {
+        let granted = if directory {
+            OpenOutFlags::KEEP_CACHE | OpenOutFlags::CACHE_DIR
+        } else {
+            OpenOutFlags::KEEP_CACHE
+        };
+        Opened {
+            fh: 0,
+            flags,
+            granted,
+            directory,
+            at_peer: false,
         }
     }
 }
@@ -131,6 +152,16 @@ impl Peer {
     /// Whether the peer is known not to have an operation.
     pub(crate) fn lacks(&self, opcode: Opcode) -> bool {
         !self.negotiated.allows(opcode) || self.unknown.load(Ordering::Relaxed) & bit(opcode) != 0
+    }
+
+    /// Whether ENOSYS to an operation means that it will always be ENOSYS.
+    fn remembers(&self, opcode: Opcode) -> bool {
+        let flags = self.negotiated.flags;
+        match opcode {
+            Opcode::Open => flags.contains(InitFlags::NO_OPEN_SUPPORT),
+            Opcode::Opendir => flags.contains(InitFlags::NO_OPENDIR_SUPPORT),
+            _ => is_remembered(opcode),
+        }
     }
 
     /// The peer does not know an operation. Several callers may find out at once; they set the same
@@ -217,7 +248,7 @@ impl<'p> Rpc<'p> {
     /// Waits for the reply to `request`.
     fn finish(&self, pending: Pending<'_>, request: Request<'_>) -> Result<Reply, Errno> {
         let result = pending.wait();
-        if matches!(result, Err(Errno::NOSYS)) && is_remembered(request.opcode()) {
+        if matches!(result, Err(Errno::NOSYS)) && self.peer.remembers(request.opcode()) {
             self.peer.learn_unknown(request.opcode());
         }
         result
@@ -280,6 +311,7 @@ fn is_remembered(opcode: Opcode) -> bool {
             | Opcode::Listxattr
             | Opcode::Removexattr
             | Opcode::Access
+            | Opcode::Create
             | Opcode::Link
             | Opcode::Rename2
             | Opcode::Fallocate

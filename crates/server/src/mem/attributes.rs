@@ -23,7 +23,7 @@ impl State {
     /// The inode that a handle, or else a node the client knows, stands for.
     pub fn target(&self, node: u64, fh: Option<u64>) -> Result<u64> {
         match fh {
-            Some(fh) => Ok(self.handle(fh)?.ino),
+            Some(fh) => Ok(self.handle(node, fh)?.ino),
             None => {
                 self.check_known(node)?;
                 Ok(node)

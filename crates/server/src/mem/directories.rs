@@ -22,8 +22,14 @@ impl State {
 
     /// Hands the entries after `offset` to `push`, until it has no room (`false`). ENOENT when the
     /// directory was removed; EINVAL when not even one has room.
-    fn list(&self, fh: u64, offset: u64, mut push: impl FnMut(&Entry<'_>) -> bool) -> Result<()> {
-        let ino = match self.handle(fh)? {
+    fn list(
+        &self,
+        node: u64,
+        fh: u64,
+        offset: u64,
+        mut push: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<()> {
+        let ino = match self.handle(node, fh)? {
             handle if handle.access == Access::Dir => handle.ino,
             _ => return Err(Errno::BADF),
         };
@@ -62,7 +68,7 @@ impl Memory {
         let mut writer = DirentWriter::new(&mut buffer);
         self.state
             .read()
-            .list(arg.fh, arg.offset, |entry| writer.push(entry))?;
+            .list(call.node, arg.fh, arg.offset, |entry| writer.push(entry))?;
         let len = writer.len();
         Ok(Reply::Payload(call.io.put(&buffer[..len])))
     }
@@ -72,7 +78,7 @@ impl Memory {
         let mut writer = DirentPlusWriter::new(&mut buffer);
         let mut looked_up = Vec::new();
         let mut state = self.state.write();
-        state.list(arg.fh, arg.offset, |entry| {
+        state.list(call.node, arg.fh, arg.offset, |entry| {
             let attr = state
                 .inodes
                 .get(&entry.ino)

@@ -40,8 +40,8 @@ fn end_of(offset: u64, len: u64) -> Result<u64> {
 
 impl State {
     /// A handle that may be read or written, and whether writes go to the end; EBADF if not.
-    fn file(&self, fh: u64, writing: bool) -> Result<(Handle, bool)> {
-        let handle = self.handle(fh)?;
+    fn file(&self, node: u64, fh: u64, writing: bool) -> Result<(Handle, bool)> {
+        let handle = self.handle(node, fh)?;
         match handle.access {
             Access::File {
                 read,
@@ -159,7 +159,7 @@ impl Memory {
 
     pub(super) fn read(&self, call: &Call<'_>, arg: &ReadIn) -> Result<Reply> {
         let state = self.state.read();
-        let (handle, _) = state.file(arg.fh, false)?;
+        let (handle, _) = state.file(call.node, arg.fh, false)?;
         let (size, blocks) = state.contents(handle.ino)?;
         let mut left = size.saturating_sub(arg.offset);
         transfer(call.io.out_chunks(), |chunk, done| {
@@ -178,7 +178,7 @@ impl Memory {
     pub(super) fn write(&self, call: &Call<'_>, arg: &WriteIn) -> Result<Reply> {
         let mut guard = self.state.write();
         let state = &mut *guard;
-        let (handle, append) = state.file(arg.fh, true)?;
+        let (handle, append) = state.file(call.node, arg.fh, true)?;
         let now = self.now();
         let inode = state.inodes.get_mut(&handle.ino).ok_or(Errno::STALE)?;
         let Body::File { size, blocks } = &mut inode.body else {
@@ -207,15 +207,15 @@ impl Memory {
         Ok(Reply::Written(done as u32))
     }
 
-    pub(super) fn fallocate(&self, arg: &FallocateIn) -> Result<Reply> {
+    pub(super) fn fallocate(&self, call: &Call<'_>, arg: &FallocateIn) -> Result<Reply> {
         let mode = FallocateFlags::from_bits_retain(arg.mode);
         let mut guard = self.state.write();
         let state = &mut *guard;
-        state.handle(arg.fh)?;
+        state.handle(call.node, arg.fh)?;
         if arg.length == 0 || arg.offset > SIZE_MAX || arg.length > SIZE_MAX {
             return Err(Errno::INVAL);
         }
-        let (handle, _) = state.file(arg.fh, true)?;
+        let (handle, _) = state.file(call.node, arg.fh, true)?;
         let keep_size = mode.contains(FallocateFlags::KEEP_SIZE);
         let kind = mode - FallocateFlags::KEEP_SIZE;
         let range = arg.offset..end_of(arg.offset, arg.length)?;
@@ -249,9 +249,9 @@ impl Memory {
         Ok(Reply::Done)
     }
 
-    pub(super) fn lseek(&self, arg: &LseekIn) -> Result<Reply> {
+    pub(super) fn lseek(&self, call: &Call<'_>, arg: &LseekIn) -> Result<Reply> {
         let state = self.state.read();
-        let handle = state.handle(arg.fh)?;
+        let handle = state.handle(call.node, arg.fh)?;
         let (size, blocks) = state.contents(handle.ino)?;
         if arg.offset >= size {
             return Err(Errno::NXIO);
@@ -264,11 +264,16 @@ impl Memory {
         found.map(Reply::Offset).ok_or(Errno::NXIO)
     }
 
-    pub(super) fn copy_file_range(&self, arg: &CopyFileRangeIn, len: u64) -> Result<u64> {
+    pub(super) fn copy_file_range(
+        &self,
+        call: &Call<'_>,
+        arg: &CopyFileRangeIn,
+        len: u64,
+    ) -> Result<u64> {
         let mut guard = self.state.write();
         let state = &mut *guard;
-        let (from, _) = state.file(arg.fh_in, false)?;
-        let (to, append) = state.file(arg.fh_out, true)?;
+        let (from, _) = state.file(call.node, arg.fh_in, false)?;
+        let (to, append) = state.file(arg.nodeid_out, arg.fh_out, true)?;
         if append {
             return Err(Errno::BADF);
         }

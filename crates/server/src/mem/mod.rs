@@ -52,6 +52,9 @@ pub struct MemOptions {
     pub max_inodes: u64,
     /// Where time stamps come from. Default the system's clock.
     pub time: TimeSource,
+    /// Whether OPEN, OPENDIR and CREATE are answered with ENOSYS, and requests then served by their
+    /// nodes alone, as by a daemon that keeps no state of what is open. Default off.
+    pub stateless: bool,
     /// User and group of the root directory. Default those of this process, so that it may create
     /// files there.
     pub owner: (u32, u32),
@@ -67,6 +70,7 @@ impl Default for MemOptions {
             capacity_bytes: 4 << 30,
             max_inodes: 1 << 20,
             time: TimeSource::Wall,
+            stateless: false,
             owner: (
                 rustix::process::geteuid().as_raw(),
                 rustix::process::getegid().as_raw(),
@@ -94,6 +98,9 @@ impl Memory {
         let mut state = State::new(options.capacity_bytes, options.max_inodes, now);
         let root = state.inode_mut(ROOT_ID);
         (root.uid, root.gid) = options.owner;
+        if options.stateless {
+            state.make_stateless();
+        }
         Memory {
             options,
             clock,
@@ -133,6 +140,9 @@ impl FileSystem for Memory {
         if self.options.writeback {
             flags |= InitFlags::WRITEBACK_CACHE;
         }
+        if self.options.stateless {
+            flags |= InitFlags::NO_OPEN_SUPPORT | InitFlags::NO_OPENDIR_SUPPORT;
+        }
         Features {
             flags,
             max_write_bytes: crate::fs::MAX_WRITE_BYTES,
@@ -148,6 +158,11 @@ impl FileSystem for Memory {
     fn call(&self, call: &Call<'_>) -> Result<Reply> {
         let node = call.node;
         match call.request {
+            Request::Open { .. } | Request::Opendir { .. } | Request::Create { .. }
+                if self.options.stateless =>
+            {
+                Err(Errno::NOSYS)
+            }
             Request::Read(arg) => self.read(call, &arg),
             Request::Write(arg) => self.write(call, &arg),
             Request::Getattr { fh } => self.getattr(node, fh),
@@ -183,17 +198,19 @@ impl FileSystem for Memory {
                 ..
             } => self.create(call, name, flags, mode, open_flags),
             Request::Tmpfile { flags, mode, .. } => self.tmpfile(call, flags, mode),
-            Request::Flush(arg) => self.state.read().handle(arg.fh).map(|_| Reply::Done),
-            Request::Fsync(arg) => self.state.read().handle(arg.fh).map(|_| Reply::Done),
-            Request::Fsyncdir(arg) => self.state.read().handle(arg.fh).map(|_| Reply::Done),
+            Request::Flush(arg) => self.state.read().handle(node, arg.fh).map(|_| Reply::Done),
+            Request::Fsync(arg) => self.state.read().handle(node, arg.fh).map(|_| Reply::Done),
+            Request::Fsyncdir(arg) => self.state.read().handle(node, arg.fh).map(|_| Reply::Done),
             Request::Release(arg) => self.state.write().close(arg.fh).map(|()| Reply::Done),
             Request::Releasedir(arg) => self.state.write().close(arg.fh).map(|()| Reply::Done),
-            Request::Fallocate(arg) => self.fallocate(&arg),
-            Request::Lseek(arg) => self.lseek(&arg),
+            Request::Fallocate(arg) => self.fallocate(call, &arg),
+            Request::Lseek(arg) => self.lseek(call, &arg),
             Request::CopyFileRange(arg) => self
-                .copy_file_range(&arg, arg.len.min(crate::fs::MAX_COPY_BYTES))
+                .copy_file_range(call, &arg, arg.len.min(crate::fs::MAX_COPY_BYTES))
                 .map(|n| Reply::Written(n as u32)),
-            Request::CopyFileRange64(arg) => self.copy_file_range(&arg, arg.len).map(Reply::Copied),
+            Request::CopyFileRange64(arg) => {
+                self.copy_file_range(call, &arg, arg.len).map(Reply::Copied)
+            }
             Request::Opendir { .. } => self.opendir(node),
             Request::Readdir(arg) => self.readdir(call, &arg),
             Request::Readdirplus(arg) => self.readdirplus(call, &arg),

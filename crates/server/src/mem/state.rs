@@ -32,6 +32,8 @@ pub(super) struct State {
     next_ino: u64,
     handles: HashMap<u64, Handle>,
     next_fh: u64,
+    /// Nothing is opened: requests name nodes alone.
+    stateless: bool,
     live_nodes: u64,
     lookups: u64,
 }
@@ -48,12 +50,18 @@ impl State {
             next_ino: ROOT_ID,
             handles: HashMap::new(),
             next_fh: 1,
+            stateless: false,
             live_nodes: 0,
             lookups: 0,
         };
         let root = state.add(0o040_755, Body::Dir(Dir::new(ROOT_ID)), now);
         state.inode_mut(root).nlink = 2;
         state
+    }
+
+    /// From now on nothing is opened.
+    pub fn make_stateless(&mut self) {
+        self.stateless = true;
     }
 
     /// A new inode without a name. The caller has checked [`State::check_room`].
@@ -160,9 +168,22 @@ impl State {
         fh
     }
 
-    /// EBADF when `fh` is not open.
-    pub fn handle(&self, fh: u64) -> Result<Handle> {
-        self.handles.get(&fh).copied().ok_or(Errno::BADF)
+    /// What is open as `fh` on `node`: anything on a known node, when nothing is ever opened. EBADF
+    /// when it is not open.
+    pub fn handle(&self, node: u64, fh: u64) -> Result<Handle> {
+        if !self.stateless {
+            return self.handles.get(&fh).copied().ok_or(Errno::BADF);
+        }
+        self.check_known(node)?;
+        let access = match self.inode(node).body {
+            Body::Dir(_) => Access::Dir,
+            _ => Access::File {
+                read: true,
+                write: true,
+                append: false,
+            },
+        };
+        Ok(Handle { ino: node, access })
     }
 
     pub fn close(&mut self, fh: u64) -> Result<()> {
