@@ -8,7 +8,8 @@ use super::tree::{File, Tree};
 /// The crates of the workspace that each one may build on, by folder.
 ///
 /// Dev-dependencies are free: a test may put any parts together.
-const CRATE_ARROWS: [(&str, &[&str]); 7] = [
+const CRATE_ARROWS: [(&str, &[&str]); 8] = [
+    ("locks", &[]),
     ("wire", &[]),
     ("sync", &[]),
     ("mem", &["fusewire-sync"]),
@@ -25,6 +26,7 @@ const CRATE_ARROWS: [(&str, &[&str]); 7] = [
             "fusewire-wire",
             "fusewire-transport",
             "fusewire-pagecache",
+            "fusewire-locks",
         ],
     ),
     (
@@ -34,6 +36,7 @@ const CRATE_ARROWS: [(&str, &[&str]); 7] = [
             "fusewire-mem",
             "fusewire-wire",
             "fusewire-transport",
+            "fusewire-locks",
         ],
     ),
 ];
