@@ -91,6 +91,16 @@ impl ReadDir {
         })
     }
 
+    /// The directory that is read.
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.stream.origin.node
+    }
+
+    /// Its path, as it was given.
+    pub(crate) fn path(&self) -> &Path {
+        &self.stream.origin.path
+    }
+
     /// Opens the directory itself.
     pub(crate) fn open_handle(
         cred: &Cred,
@@ -277,6 +287,35 @@ impl DirEntry {
         }
     }
 
+    /// The entries of the directory that it is. It is looked for where it was listed, not by its
+    /// path, and a symbolic link is not followed: whoever goes down a tree step by step ends up
+    /// nowhere else, whatever others do to the tree meanwhile.
+    ///
+    /// # Errors
+    /// ENOTDIR when it is none (any more), ENOENT when it is gone, or what the daemon says.
+    pub fn read_dir(&self) -> Result<ReadDir> {
+        let (client, path) = (&self.origin.client, self.path());
+        self.node()
+            .and_then(|node| ReadDir::open(client, &path, node))
+            .map_err(client.fail("open directory", &path))
+    }
+
+    fn node(&self) -> std::result::Result<Arc<Node>, Errno> {
+        if let Some((node, _)) = &self.known {
+            return Ok(Arc::clone(node));
+        }
+        let cred = &self.origin.client.cred;
+        walk::lookup(cred, &self.origin.node, self.name.as_bytes())?.ok_or(Errno::NOENT)
+    }
+
+    /// Lets go of what the daemon may keep open for it; the name and what it is remain.
+    pub(crate) fn into_name(self) -> Self {
+        DirEntry {
+            known: None,
+            ..self
+        }
+    }
+
     /// Its attributes, a symbolic link's own included: those that came with the directory, if
     /// there were any, else the daemon's answer of now.
     ///
@@ -288,11 +327,8 @@ impl DirEntry {
         }
         let cred = &self.origin.client.cred;
         let path = self.path();
-        walk::lookup(cred, &self.origin.node, self.name.as_bytes())
-            .and_then(|node| {
-                let node = node.ok_or(Errno::NOENT)?;
-                Ok(Metadata::new(node.attr(cred, None)?, node.kind()))
-            })
+        self.node()
+            .and_then(|node| Ok(Metadata::new(node.attr(cred, None)?, node.kind())))
             .map_err(self.origin.client.fail("stat", &path))
     }
 }

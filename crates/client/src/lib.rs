@@ -9,6 +9,7 @@
 mod access;
 mod cancel;
 mod client;
+mod copy;
 mod core;
 mod cred;
 mod dir;
@@ -25,6 +26,7 @@ mod open;
 mod rpc;
 mod space;
 mod walk;
+mod walker;
 mod xattr;
 
 pub use access::{Capabilities, Identity};
@@ -37,6 +39,7 @@ pub use file::File;
 pub use meta::{FileType, Metadata, Statfs, Time, Times};
 pub use open::OpenOptions;
 pub use space::Allocate;
+pub use walker::{Walk, WalkEntry, Walker};
 pub use xattr::SetXattr;
 
 /// What client and daemon agreed on, from the wire crate.

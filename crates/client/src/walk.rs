@@ -17,7 +17,7 @@ use std::time::Duration;
 const MAX_LINKS: u32 = 40;
 
 /// Longest path: four times that of Linux. A tree without a bottom ends there.
-const MAX_PATH_BYTES: usize = 16 << 10;
+pub(crate) const MAX_PATH_BYTES: usize = 16 << 10;
 
 /// What a path ends in.
 #[derive(Debug)]
