@@ -2,18 +2,24 @@
 
 use crate::args::Ls;
 use crate::context::Context;
+use crate::descent::Descent;
 use crate::paths;
-use crate::report::Problem;
+use crate::report::{Problem, shown};
 use crate::show::people::People;
 use crate::show::{columns, mode, quote, time};
-use fusewire::Metadata;
+use crate::sorted::{self, MAX_SORTED};
+use fusewire::{DirEntry, Metadata, ReadDir};
 use jiff::tz::TimeZone;
 use rustix::fs::{major, minor};
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use unicode_width::UnicodeWidthStr;
+
+/// Entries that are shown together where a directory has too many to be sorted.
+const CHUNK: usize = 4096;
 
 /// Lists the operands: first what is no directory, then the directories.
 ///
@@ -24,34 +30,20 @@ pub fn run(args: &Ls, context: &Context<'_>) -> io::Result<()> {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     for path in &args.paths {
         match listing.operand(path) {
-            Ok(meta) if meta.is_dir() => directories.push(path.clone()),
-            Ok(meta) => files.push(Entry::new(path.clone().into(), path.clone(), Some(meta))),
+            Ok(meta) if meta.is_dir() => directories.push(path),
+            Ok(meta) => files.push(Entry::new(path.into(), Some(meta))),
             Err(problem) => context.report.problem(problem),
         }
     }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files.sort();
     directories.sort();
     listing.headers = args.recursive || args.paths.len() > 1;
     if !files.is_empty() {
-        listing.print(&files)?;
+        listing.print(Path::new(""), &files)?;
         listing.separate = true;
     }
-    // Depth first, in order, without recursion: a daemon may serve any depth.
-    directories.reverse();
-    while let Some(directory) = directories.pop() {
-        if context.report.stopped() {
-            break;
-        }
-        match listing.entries(&directory) {
-            Ok(entries) => {
-                listing.directory(&directory, &entries)?;
-                if args.recursive {
-                    let below = entries.into_iter().filter(|entry| entry.descend);
-                    directories.extend(below.map(|entry| entry.path).rev());
-                }
-            }
-            Err(problem) => context.report.problem(problem),
-        }
+    for directory in directories {
+        listing.tree(directory)?;
     }
     listing.out.flush()
 }
@@ -59,22 +51,43 @@ pub fn run(args: &Ls, context: &Context<'_>) -> io::Result<()> {
 /// Something that gets a line.
 struct Entry {
     name: OsString,
-    path: PathBuf,
-    meta: Option<Metadata>,
+    meta: Option<Box<Metadata>>,
     /// A directory to be listed below.
     descend: bool,
 }
 
 impl Entry {
-    fn new(name: OsString, path: PathBuf, meta: Option<Metadata>) -> Self {
+    fn new(name: OsString, meta: Option<Metadata>) -> Self {
         Entry {
             name,
-            path,
-            meta,
+            meta: meta.map(Box::new),
             descend: false,
         }
     }
 }
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+/// Directories that are still to be listed, last first.
+type Below = Vec<OsString>;
 
 struct Listing<'a> {
     args: &'a Ls,
@@ -88,6 +101,8 @@ struct Listing<'a> {
     headers: bool,
     /// Something was printed before.
     separate: bool,
+    /// How many more directories may be kept to be listed later.
+    room: usize,
 }
 
 impl<'a> Listing<'a> {
@@ -107,6 +122,7 @@ impl<'a> Listing<'a> {
             now_secs: jiff::Timestamp::now().as_second(),
             headers: false,
             separate: false,
+            room: MAX_SORTED,
         }
     }
 
@@ -125,51 +141,136 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The entries of a directory, in order.
-    fn entries(&self, directory: &Path) -> Result<Vec<Entry>, Problem> {
-        let client = self.context.client;
-        let needs_meta = self.args.long;
-        let mut entries = Vec::new();
-        if self.args.all {
-            for name in [".", ".."] {
-                let meta = needs_meta.then(|| client.metadata(directory.join(name)));
-                let meta = meta.transpose()?;
-                entries.push(Entry::new(name.into(), directory.join(name), meta));
+    /// A directory and, if asked for, all below it: depth first, in order, without recursion, as a
+    /// daemon may serve any depth.
+    fn tree(&mut self, top: &Path) -> io::Result<()> {
+        let mut here = Descent::new(top);
+        let top = self.context.client.read_dir(top);
+        let mut levels = vec![self.found(&here, top)?];
+        while let Some(below) = levels.last_mut() {
+            if self.context.report.stopped() {
+                break;
+            }
+            match below.pop() {
+                None => {
+                    levels.pop();
+                    here.up();
+                }
+                Some(name) => {
+                    self.room += 1;
+                    here.down(&name);
+                    // Not through a link that has taken the directory's place meanwhile.
+                    let stream = self.context.client.read_dir_no_follow(here.path());
+                    levels.push(self.found(&here, stream)?);
+                }
             }
         }
-        for entry in client.read_dir(directory)? {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    // What was read so far is worth showing.
-                    self.context.report.problem(error.into());
-                    break;
-                }
-            };
-            let name = entry.file_name();
-            if name.as_bytes().starts_with(b".") && !self.args.all {
-                continue;
-            }
-            let mut shown = Entry::new(name, entry.path(), None);
-            if self.args.recursive {
-                match entry.file_type() {
-                    Ok(kind) => shown.descend = kind.is_dir(),
-                    Err(error) => self.context.report.problem(error.into()),
-                }
-            }
-            if needs_meta {
-                match entry.metadata() {
-                    Ok(meta) => shown.meta = Some(meta),
-                    Err(error) => self.context.report.problem(error.into()),
-                }
-            }
-            entries.push(shown);
-        }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        Ok(())
     }
 
-    fn directory(&mut self, path: &Path, entries: &[Entry]) -> io::Result<()> {
+    fn found(&mut self, here: &Descent, stream: fusewire::Result<ReadDir>) -> io::Result<Below> {
+        match stream {
+            Ok(stream) => self.directory(here, stream),
+            Err(error) => {
+                self.context.report.problem(error.into());
+                Ok(Below::new())
+            }
+        }
+    }
+
+    /// Lists a directory; returns those below that are to be listed, too.
+    fn directory(&mut self, here: &Descent, mut stream: ReadDir) -> io::Result<Below> {
+        let report = self.context.report;
+        let (mut entries, mut more) = self.take(&mut stream, MAX_SORTED);
+        entries.splice(0..0, self.dots(here));
+        self.header(here.path(), &entries)?;
+        self.print(here.path(), &entries)?;
+        let mut below = Below::new();
+        self.keep_directories(here, entries, &mut below);
+        if more {
+            report.line(&format!(
+                "{}: too many entries to be sorted; those after the first {MAX_SORTED} are shown \
+                 as they come",
+                shown(here.path())
+            ));
+        }
+        while more && !report.stopped() {
+            let (entries, further) = self.take(&mut stream, CHUNK);
+            self.print(here.path(), &entries)?;
+            self.keep_directories(here, entries, &mut below);
+            more = further;
+        }
+        // A long listing shows as it grows.
+        if self.args.recursive {
+            self.out.flush()?;
+        }
+        below.reverse();
+        Ok(below)
+    }
+
+    fn keep_directories(&mut self, here: &Descent, entries: Vec<Entry>, below: &mut Below) {
+        for entry in entries.into_iter().filter(|entry| entry.descend) {
+            if self.room > 0 {
+                self.room -= 1;
+                below.push(entry.name);
+            } else {
+                let reason = "there are too many directories to list all below; list this one by \
+                              itself";
+                let problem = Problem::about(&here.join(&entry.name), reason);
+                self.context.report.problem(problem);
+            }
+        }
+    }
+
+    /// The next entries of a directory, in order; and whether there may be more.
+    fn take(&self, stream: &mut ReadDir, max: usize) -> (Vec<Entry>, bool) {
+        let report = self.context.report;
+        // What was read before an error is worth showing.
+        let failed = |error: fusewire::Error| report.problem(error.into());
+        sorted::take(stream, max, |entry| self.entry(entry), failed)
+    }
+
+    fn entry(&self, entry: &DirEntry) -> Option<Entry> {
+        let report = self.context.report;
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(b".") && !self.args.all {
+            return None;
+        }
+        let mut shown = Entry::new(name, None);
+        if self.args.recursive {
+            match entry.file_type() {
+                Ok(kind) => shown.descend = kind.is_dir(),
+                Err(error) => report.problem(error.into()),
+            }
+        }
+        if self.args.long {
+            match entry.metadata() {
+                Ok(meta) => shown.meta = Some(Box::new(meta)),
+                Err(error) => report.problem(error.into()),
+            }
+        }
+        Some(shown)
+    }
+
+    /// The directory and the one above, if they are to be shown.
+    fn dots(&self, here: &Descent) -> Vec<Entry> {
+        let Context { client, report } = self.context;
+        let names: &[&str] = if self.args.all { &[".", ".."] } else { &[] };
+        let entry = |name: &&str| {
+            let found = self
+                .args
+                .long
+                .then(|| client.metadata(here.join(name.as_ref())));
+            let meta = found.transpose().unwrap_or_else(|error| {
+                report.problem(error.into());
+                None
+            });
+            Entry::new(name.into(), meta)
+        };
+        names.iter().map(entry).collect()
+    }
+
+    fn header(&mut self, path: &Path, entries: &[Entry]) -> io::Result<()> {
         if self.separate {
             writeln!(self.out)?;
         }
@@ -184,17 +285,13 @@ impl<'a> Listing<'a> {
             let sum = blocks.fold(0_u64, |sum, meta| sum.saturating_add(meta.blocks()));
             writeln!(self.out, "total {}", sum.div_ceil(2))?;
         }
-        self.print(entries)?;
-        // A long listing shows as it grows.
-        if self.args.recursive {
-            self.out.flush()?;
-        }
         Ok(())
     }
 
-    fn print(&mut self, entries: &[Entry]) -> io::Result<()> {
+    /// Shows entries of `directory`.
+    fn print(&mut self, directory: &Path, entries: &[Entry]) -> io::Result<()> {
         if self.args.long {
-            return self.print_long(entries);
+            return self.print_long(directory, entries);
         }
         if let Some(width) = self.terminal {
             let items: Vec<_> = entries
@@ -217,15 +314,16 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    fn print_long(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let rows: Vec<[String; 6]> = entries.iter().map(|entry| self.cells(entry)).collect();
+    fn print_long(&mut self, directory: &Path, entries: &[Entry]) -> io::Result<()> {
+        // The cells are made twice, because to keep them takes more room than the entries do.
         let mut widths = [0; 6];
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
+        for entry in entries {
+            for (width, cell) in widths.iter_mut().zip(self.cells(entry)) {
                 *width = cell.width().max(*width);
             }
         }
-        for (entry, [mode, links, user, group, size, date]) in entries.iter().zip(&rows) {
+        for entry in entries {
+            let [mode, links, user, group, size, date] = self.cells(entry);
             write!(
                 self.out,
                 "{mode} {links:>l$} {user:<u$} {group:<g$} {size:>s$} {date:>d$} ",
@@ -237,8 +335,9 @@ impl<'a> Listing<'a> {
             )?;
             let name = self.quoted(entry.name.as_bytes());
             self.out.write_all(&name)?;
-            if entry.meta.is_some_and(|meta| meta.is_symlink()) {
-                match self.context.client.read_link(&entry.path) {
+            if entry.meta.as_ref().is_some_and(|meta| meta.is_symlink()) {
+                let path = directory.join(&entry.name);
+                match self.context.client.read_link(path) {
                     Ok(target) => {
                         let target = self.quoted(target.as_os_str().as_bytes());
                         self.out.write_all(b" -> ")?;

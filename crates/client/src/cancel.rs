@@ -25,6 +25,7 @@ impl Canceller {
     pub fn cancel(&self) {
         if let Some(core) = self.core.upgrade() {
             core.peer.engine().cancel(&self.cred.token);
+            core.locks.wake_waiting();
         }
     }
 
@@ -35,6 +36,7 @@ impl Canceller {
     pub fn interrupt(&self) {
         if let Some(core) = self.core.upgrade() {
             core.peer.engine().interrupt(&self.cred.token);
+            core.locks.wake_waiting();
         }
     }
 

@@ -132,6 +132,8 @@ const OFFERED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::PARALLEL_DIROPS)
     .union(InitFlags::MAX_PAGES)
     .union(InitFlags::CREATE_SUPP_GROUP)
+    .union(InitFlags::POSIX_LOCKS)
+    .union(InitFlags::FLOCK_LOCKS)
     .union(InitFlags::NO_OPEN_SUPPORT)
     .union(InitFlags::NO_OPENDIR_SUPPORT)
     .union(InitFlags::INIT_EXT);

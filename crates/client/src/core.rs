@@ -1,6 +1,7 @@
 //! What all nodes and files of one client share.
 
 use crate::cred::Cred;
+use crate::local_locks::LocalLocks;
 use crate::node::{Node, NodeTable};
 use crate::notify::Notifications;
 use crate::rpc::{Peer, Rpc};
@@ -21,6 +22,8 @@ pub(crate) struct Core {
     pub(crate) nodes: NodeTable,
     pub(crate) dentries: DentryLimit,
     pub(crate) notifications: Notifications,
+    /// Those that the peer does not keep.
+    pub(crate) locks: LocalLocks,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
     clock: Clock,
@@ -35,6 +38,7 @@ impl Core {
             nodes: NodeTable::new(),
             dentries: DentryLimit::new(max_cached_nodes),
             notifications: Notifications::new(),
+            locks: LocalLocks::new(),
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
             clock,

@@ -100,10 +100,14 @@ impl File {
 
     fn flush_at_close(&self) -> Outcome<()> {
         let handle = self.handle();
-        if handle.open().granted.contains(OpenOutFlags::NOFLUSH) {
-            return Ok(());
-        }
-        self.inner.client.rpc().flush(handle, handle.open())
+        let told = if handle.open().granted.contains(OpenOutFlags::NOFLUSH) {
+            Ok(false)
+        } else {
+            let owner = self.cred().lock_owner;
+            self.inner.client.rpc().flush(handle, handle.open(), owner)
+        };
+        self.end_record_locks(*told.as_ref().unwrap_or(&true));
+        told.map(drop)
     }
 
     pub(crate) fn cred(&self) -> &Cred {

@@ -1,9 +1,11 @@
 //! Open files and directories at the peer.
 
+use crate::cred::new_lock_owner;
 use crate::engine::Keep;
 use crate::node::Node;
 use crate::rpc::{Opened, Target};
-use fusewire_sync::Arc;
+use fusewire_locks::Class;
+use fusewire_sync::{Arc, OnceLock};
 
 /// Something open at the peer. It is closed there when nothing refers to it any more, requests in
 /// flight included: a peer must not see the RELEASE of a handle that it still works on.
@@ -11,6 +13,8 @@ use fusewire_sync::Arc;
 pub(crate) struct Handle {
     node: Arc<Node>,
     open: Opened,
+    /// Owner of its flock(2) locks, once there are any.
+    flock_owner: OnceLock<u64>,
     /// The peer was told.
     released: bool,
 }
@@ -21,6 +25,7 @@ impl Handle {
         Arc::new(Handle {
             node,
             open,
+            flock_owner: OnceLock::new(),
             released: false,
         })
     }
@@ -33,12 +38,36 @@ impl Handle {
         &self.open
     }
 
+    pub(crate) fn flock_owner(&self) -> u64 {
+        *self.flock_owner.get_or_init(new_lock_owner)
+    }
+
+    pub(crate) fn flock_owner_if_any(&self) -> Option<u64> {
+        self.flock_owner.get().copied()
+    }
+
+    /// What the peer is told at the end. Locks that are ours to keep end here.
+    fn at_release(&self) -> Opened {
+        let flock_owner = self.flock_owner_if_any().unwrap_or(0);
+        let core = self.node.core();
+        if flock_owner != 0 && !core.peer.keeps_locks(Class::Whole) {
+            core.locks
+                .give_up_all(self.node.nodeid(), Class::Whole, flock_owner);
+            return self.open;
+        }
+        Opened {
+            flock_owner,
+            ..self.open
+        }
+    }
+
     /// The holder needs it no longer. Waits for the RELEASE where the transport wants that, unless
     /// a request that was given up still refers to the handle.
     pub(crate) fn close(self: Arc<Self>) {
         if let Some(mut handle) = Arc::into_inner(self) {
             handle.released = true;
-            handle.node.core().peer.release(&handle.node, &handle.open);
+            let open = handle.at_release();
+            handle.node.core().peer.release(&handle.node, &open);
         }
     }
 }
@@ -49,7 +78,7 @@ impl Drop for Handle {
         let core = self.node.core();
         if !self.released {
             core.peer
-                .release_later(self.node.nodeid(), self.node.keep(), &self.open);
+                .release_later(self.node.nodeid(), self.node.keep(), &self.at_release());
         }
         core.open_handles.sub(1);
     }

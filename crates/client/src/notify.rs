@@ -183,6 +183,10 @@ impl Notified for Core {
         }
     }
 
+    fn ended(&self) {
+        self.locks.wake_waiting();
+    }
+
     fn settle(&self) {
         let stale = std::mem::take(&mut *self.notifications.stale.lock());
         if stale.everything {

@@ -1,7 +1,8 @@
 //! The FUSE protocol between a request's bytes and a [`FileSystem`].
 
-use crate::fs::{Call, Errno, FileSystem, Reply};
+use crate::fs::{Call, Errno, FileSystem, Reply, Result};
 use crate::io::Io;
+use crate::locks::{LockKeeper, Wait};
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_transport::DeviceRequest;
@@ -71,18 +72,29 @@ const OPCODES: usize = Opcode::CopyFileRange64 as usize + 1;
 /// Set in `Session::granted` once INIT was answered.
 const READY: u64 = 1 << 63;
 
+/// What has become of a request.
+enum Handled {
+    /// The reply has that many bytes.
+    Written(usize),
+    /// It is to be put aside.
+    Waits(Wait),
+}
+
 /// One client's session with a file system.
 #[derive(Debug)]
 pub(crate) struct Session<F> {
     pub(crate) fs: Arc<F>,
+    /// `None`: locks are left to the client.
+    locks: Option<LockKeeper>,
     granted: AtomicU64,
     counts: [AtomicU64; OPCODES],
 }
 
 impl<F: FileSystem> Session<F> {
-    pub(crate) fn new(fs: Arc<F>) -> Self {
+    pub(crate) fn new(fs: Arc<F>, locks: bool) -> Self {
         Session {
             fs,
+            locks: locks.then(LockKeeper::new),
             granted: AtomicU64::new(0),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -95,15 +107,44 @@ impl<F: FileSystem> Session<F> {
             .map_or(0, |n| n.load(Ordering::Relaxed))
     }
 
+    /// Handles a request and answers it, at once or when it has got what it waits for.
+    pub(crate) fn perform(&self, request: DeviceRequest, buffer: &mut HeadBuffer) {
+        match self.try_handle(&request, buffer, usize::MAX) {
+            Handled::Written(written) => request.complete(written),
+            Handled::Waits(wait) => {
+                if let Some(locks) = &self.locks {
+                    locks.put_aside(request, wait);
+                }
+            }
+        }
+    }
+
     /// Handles a request and writes the reply; returns its length, 0 for none. READ, READDIR and
-    /// WRITE move at most `limit` bytes.
+    /// WRITE move at most `limit` bytes. What would have to wait is refused with EAGAIN.
     pub(crate) fn handle(
         &self,
         request: &DeviceRequest,
         buffer: &mut HeadBuffer,
         limit: usize,
     ) -> usize {
-        match buffer.read(request) {
+        match self.try_handle(request, buffer, limit) {
+            Handled::Written(written) => written,
+            Handled::Waits(wait) => write_error(request, wait.unique(), Errno::AGAIN),
+        }
+    }
+
+    /// How many SETLKW wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.locks.as_ref().map_or(0, LockKeeper::waiting)
+    }
+
+    fn try_handle(
+        &self,
+        request: &DeviceRequest,
+        buffer: &mut HeadBuffer,
+        limit: usize,
+    ) -> Handled {
+        let written = match buffer.read(request) {
             Head::Unreadable => 0,
             Head::Malformed(header, errno) => {
                 let silent = Opcode::try_from(header.opcode)
@@ -118,7 +159,39 @@ impl<F: FileSystem> Session<F> {
                 if let Some(count) = self.counts.get(header.opcode as usize) {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
-                self.answer(request, &header, parsed, extensions, limit)
+                if let Some(locks) = &self.locks
+                    && let Request::Setlkw(arg) = &parsed
+                    && self.is_ready()
+                {
+                    match locks.set(header.nodeid, header.unique, arg, true) {
+                        Ok(Some(wait)) => return Handled::Waits(wait),
+                        Ok(None) => write_message(request, header.unique, &[]),
+                        Err(errno) => write_error(request, header.unique, errno),
+                    }
+                } else {
+                    self.answer(request, &header, parsed, extensions, limit)
+                }
+            }
+        };
+        Handled::Written(written)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.granted.load(Ordering::Acquire) & READY != 0
+    }
+
+    /// Locks, if they are kept here.
+    fn lock(&self, header: &InHeader, request: &Request<'_>) -> Option<Result<Reply>> {
+        let locks = self.locks.as_ref()?;
+        match request {
+            Request::Getlk(arg) => Some(locks.test(header.nodeid, arg)),
+            Request::Setlk(arg) => {
+                let set = locks.set(header.nodeid, header.unique, arg, false);
+                Some(set.map(|_| Reply::Done))
+            }
+            _ => {
+                locks.ended(header.nodeid, request);
+                None
             }
         }
     }
@@ -131,7 +204,6 @@ impl<F: FileSystem> Session<F> {
         extensions: Extensions<'_>,
         limit: usize,
     ) -> usize {
-        let ready = self.granted.load(Ordering::Acquire) & READY != 0;
         match parsed {
             // After DESTROY, too: FORGET has a queue of its own, and may be overtaken.
             Request::Forget { nlookup } => {
@@ -144,20 +216,28 @@ impl<F: FileSystem> Session<F> {
                 }
                 return 0;
             }
-            // Nothing here waits, so there is nothing to interrupt; and nothing is ever retrieved.
-            Request::Interrupt { .. } | Request::NotifyReply(_) => return 0,
+            // Nothing but locks waits, and nothing is ever retrieved.
+            Request::Interrupt { unique } => {
+                if let Some(locks) = &self.locks {
+                    locks.interrupt(unique);
+                }
+                return 0;
+            }
+            Request::NotifyReply(_) => return 0,
             Request::Init(arg) => return self.init(request, header.unique, &arg),
             _ => {}
         }
         let shape = parsed.reply();
         let room = request.writable_len();
-        let result = if !ready || room < shape.head_bytes as usize {
+        let result = if !self.is_ready() || room < shape.head_bytes as usize {
             Err(Errno::IO)
         } else if matches!(parsed, Request::Destroy) {
             self.granted.store(0, Ordering::Release);
             Ok(Reply::Done)
         } else if self.fs.features().read_only && changes_something(&parsed) {
             Err(Errno::ROFS)
+        } else if let Some(result) = self.lock(header, &parsed) {
+            result
         } else {
             let in_len = parsed.payload_out_bytes() as usize;
             let call = Call {
@@ -204,7 +284,12 @@ impl<F: FileSystem> Session<F> {
         // A newer major version: the client tries again with ours, and only then it begins.
         if arg.major == KERNEL_VERSION {
             let offered = InitFlags::from_halves(arg.flags, arg.flags2);
-            let flags = (features.flags | InitFlags::INIT_EXT) & offered;
+            let mut flags = features.flags | InitFlags::INIT_EXT;
+            if let Some(locks) = &self.locks {
+                locks.begin();
+                flags |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
+            }
+            let flags = flags & offered;
             out.max_readahead = arg.max_readahead;
             out.flags = flags.low();
             out.flags2 = flags.high();
@@ -263,6 +348,7 @@ fn body<T>(reply: &Reply, f: impl FnOnce(&[u8]) -> T) -> T {
             padding: 0,
         }
         .as_bytes()),
+        Reply::Lock(lk) => f(lk.as_bytes()),
         Reply::Statfs(statfs) => f(statfs.as_bytes()),
         Reply::Statx(statx) => f(statx.as_bytes()),
     }

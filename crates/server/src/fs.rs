@@ -1,7 +1,7 @@
 //! What a file system is to this crate.
 
 use crate::io::Io;
-use fusewire_wire::abi::{AttrOut, EntryOut, OpenOut, StatfsOut, StatxOut};
+use fusewire_wire::abi::{AttrOut, EntryOut, LkOut, OpenOut, StatfsOut, StatxOut};
 use fusewire_wire::{Caller, Extensions, InitFlags, Request};
 pub use rustix::io::Errno;
 
@@ -49,6 +49,8 @@ pub enum Reply {
     Offset(u64),
     /// Bytes of an extended attribute, or of the list of them.
     Size(u32),
+    /// The lock in the way.
+    Lock(LkOut),
     /// Numbers of the file system.
     Statfs(StatfsOut),
     /// Attributes in the shape of statx(2).
@@ -91,8 +93,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// A client begins: whatever an earlier one still holds is forgotten.
     fn begin(&self);
 
-    /// Answers one request. INIT, DESTROY, FORGET, BATCH_FORGET, INTERRUPT and NOTIFY_REPLY do not
-    /// get here.
+    /// Answers one request. INIT, DESTROY, FORGET, BATCH_FORGET, INTERRUPT, NOTIFY_REPLY and the
+    /// locks do not get here.
     ///
     /// # Errors
     /// Any errno; ENOSYS for an operation that is not implemented.

@@ -12,6 +12,7 @@ pub mod dir;
 mod dispatch;
 mod fs;
 mod io;
+mod locks;
 pub mod mem;
 pub mod scripted;
 mod serve;

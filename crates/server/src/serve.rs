@@ -14,6 +14,8 @@ pub struct ServerOptions {
     /// Worker threads, at least 1. With more than one, requests in flight at once are answered in
     /// any order, as by virtiofsd with a thread pool.
     pub threads: usize,
+    /// Whether locks of files are kept here; if not, they are left to the client. Default on.
+    pub locks: bool,
     /// Size of the connection.
     pub connection: InProcOptions,
     /// How long an idle worker looks for requests before it sleeps, in nanoseconds. Pays only when
@@ -25,6 +27,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         ServerOptions {
             threads: 1,
+            locks: true,
             connection: InProcOptions::default(),
             poll_ns: 0,
         }
@@ -52,12 +55,11 @@ pub fn start_shared<F: FileSystem>(
     fs: Arc<F>,
     options: &ServerOptions,
 ) -> io::Result<(InProcess, ServerHandle<F>)> {
-    let session = Arc::new(Session::new(fs));
+    let session = Arc::new(Session::new(fs, options.locks));
     let answer = {
         let session = Arc::clone(&session);
         move |request: DeviceRequest, buffer: &mut HeadBuffer| {
-            let written = session.handle(&request, buffer, usize::MAX);
-            request.complete(written);
+            session.perform(request, buffer);
         }
     };
     let (client, workers) = Workers::start(options, answer)?;
@@ -90,6 +92,12 @@ impl<F: FileSystem> ServerHandle<F> {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.session.fs.usage()
+    }
+
+    /// How many SETLKW wait for their lock.
+    #[must_use]
+    pub fn waiting_for_locks(&self) -> usize {
+        self.session.waiting()
     }
 
     /// How many requests of that kind were answered.

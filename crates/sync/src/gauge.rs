@@ -56,6 +56,11 @@ impl Counter {
         self.add(1);
     }
 
+    /// Counts one more and returns its number, from 0.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Events so far.
     #[must_use]
     pub fn get(&self) -> u64 {

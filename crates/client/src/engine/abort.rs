@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::slot::{PeerUse, State};
+use fusewire_sync::Weak;
 use fusewire_sync::atomic::Ordering;
 use rustix::io::Errno;
 use std::fmt;
@@ -92,6 +93,9 @@ impl Engine {
         self.transport.wake();
         self.wake_completion();
         self.reaper.wake_quiesce();
+        if let Some(who) = self.notified.get().and_then(Weak::upgrade) {
+            who.ended();
+        }
     }
 
     /// Has the completion thread end.

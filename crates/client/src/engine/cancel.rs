@@ -6,13 +6,15 @@
 
 use super::Engine;
 use super::slot::{PeerUse, Slot, State, Waiter};
-use fusewire_sync::atomic::{AtomicBool, Ordering};
+use fusewire_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::io::Errno;
 
 /// What the calls of one client handle have in common.
 #[derive(Debug)]
 pub(crate) struct Token {
     cancelled: AtomicBool,
+    /// How often its calls were interrupted.
+    interrupts: AtomicU64,
 }
 
 /// Identifies a token as long as one of its calls is under way, which borrows it.
@@ -34,11 +36,17 @@ impl Token {
     pub(crate) fn new() -> Self {
         Token {
             cancelled: AtomicBool::new(false),
+            interrupts: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// How often calls were interrupted, for those that wait for something else than the peer.
+    pub(crate) fn interrupts(&self) -> u64 {
+        self.interrupts.load(Ordering::Acquire)
     }
 
     /// Calls may be made again.
@@ -67,6 +75,7 @@ impl Engine {
 
     /// Tells the peer to end the calls of `token`; those that it has not seen yet end with EINTR.
     pub(crate) fn interrupt(&self, token: &Token) {
+        token.interrupts.fetch_add(1, Ordering::AcqRel);
         self.each_call_of(token, |_, slot| match slot.state {
             State::Queued => Some(slot.finish(Err(Errno::INTR), PeerUse::Over)),
             _ => None,

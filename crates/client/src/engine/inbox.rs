@@ -19,6 +19,9 @@ pub(crate) trait Notified: Send + Sync {
     /// The second step, on the completion thread: lets go of what is stale. Does not wait for the
     /// peer.
     fn settle(&self);
+
+    /// The connection has ended: nobody is to wait any more. Does not block.
+    fn ended(&self);
 }
 
 impl Engine {

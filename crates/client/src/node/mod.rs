@@ -33,6 +33,8 @@ pub(crate) struct Node {
     nlookup: AtomicU64,
     /// The peer has given the number to another object: nothing more can be asked about this one.
     stale: AtomicBool,
+    /// Whether fcntl(2) locks were ever taken on it: whoever closes it has to end some.
+    record_locks: AtomicBool,
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
     /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over an
@@ -59,6 +61,7 @@ impl Node {
             kind,
             nlookup: AtomicU64::new(nlookup),
             stale: AtomicBool::new(false),
+            record_locks: AtomicBool::new(false),
             attr: Mutex::new(Rank::NODE_ATTR, AttrCache::new()),
             children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
             serial: Mutex::new(Rank::DIR_SERIAL, ()),
@@ -83,6 +86,15 @@ impl Node {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    /// From now on there may be fcntl(2) locks to be ended.
+    pub(crate) fn has_record_locks(&self) {
+        self.record_locks.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn may_have_record_locks(&self) -> bool {
+        self.record_locks.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stale(&self) -> bool {

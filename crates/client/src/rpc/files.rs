@@ -5,21 +5,20 @@ use crate::engine::{Keep, Payload, Pending, Reply, Ticket};
 use fusewire_mem::Frames;
 use fusewire_sync::Arc;
 use fusewire_wire::abi::{FlushIn, FsyncIn, ReadIn, ReleaseIn, WriteIn};
-use fusewire_wire::{Caller, FsyncFlags, InitFlags, Opcode, Request, reply};
+use fusewire_wire::{Caller, FsyncFlags, InitFlags, Opcode, ReleaseFlags, Request, reply};
 use rustix::io::Errno;
 
 impl Peer {
     /// Closes an open file or directory; waits for it where the transport wants that. Whatever the
     /// peer says, the handle is gone.
     pub(crate) fn release(&self, on: &impl Target, open: &Opened) {
-        if !open.at_peer {
+        let Some(request) = at_end(open) else {
             return;
-        }
+        };
         if !self.engine.transport().limits().sync_release {
             self.release_later(on.nodeid(), on.keep(), open);
         } else if let Ok(ticket) = self.engine.reserve(None) {
             let keeps = [Some(on.keep()), None];
-            let request = release_request(open);
             let rpc = self.rpc(Caller::default(), None);
             let sent = rpc.start(ticket, on.nodeid(), keeps, request, Payload::None);
             let _ = sent.and_then(Pending::wait);
@@ -28,8 +27,8 @@ impl Peer {
 
     /// As [`Peer::release`], without waiting for anything.
     pub(crate) fn release_later(&self, nodeid: u64, keep: Arc<dyn Keep>, open: &Opened) {
-        if open.at_peer {
-            self.engine.send_later(nodeid, release_request(open), keep);
+        if let Some(request) = at_end(open) {
+            self.engine.send_later(nodeid, request, keep);
         }
     }
 
@@ -80,9 +79,16 @@ impl<'p> Rpc<'p> {
         Ok(Opened::new(&open, flags, directory))
     }
 
-    pub(crate) fn flush(&self, on: &impl Target, open: &Opened) -> Result<(), Errno> {
+    /// Returns whether the peer knows FLUSH: one without it has nothing to flush.
+    pub(crate) fn flush(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        lock_owner: u64,
+    ) -> Result<bool, Errno> {
         let arg = FlushIn {
             fh: open.fh,
+            lock_owner,
             ..FlushIn::default()
         };
         let request = Request::Flush(arg);
@@ -92,9 +98,8 @@ impl<'p> Rpc<'p> {
                 self.engine().send_later(on.nodeid(), request, on.keep());
                 Err(Errno::INTR)
             }
-            // A daemon without FLUSH has nothing to flush.
-            Err(Errno::NOSYS) => Ok(()),
-            result => result,
+            Err(Errno::NOSYS) => Ok(false),
+            result => result.map(|()| true),
         }
     }
 
@@ -196,11 +201,26 @@ impl<'p> Rpc<'p> {
     }
 }
 
+/// What the peer has to be told at the end of what is open: a RELEASE, or that locks end which no
+/// RELEASE does.
+fn at_end(open: &Opened) -> Option<Request<'static>> {
+    match (open.at_peer, open.flock_owner) {
+        (true, _) => Some(release_request(open)),
+        (false, 0) => None,
+        (false, owner) => Some(super::lock::end_of_flock(open, owner)),
+    }
+}
+
 fn release_request(open: &Opened) -> Request<'static> {
+    let release_flags = match open.flock_owner {
+        0 => ReleaseFlags::empty(),
+        _ => ReleaseFlags::FLOCK_UNLOCK,
+    };
     let arg = ReleaseIn {
         fh: open.fh,
         flags: open.flags,
-        ..ReleaseIn::default()
+        release_flags: release_flags.bits(),
+        lock_owner: open.flock_owner,
     };
     if open.directory {
         Request::Releasedir(arg)

@@ -7,6 +7,7 @@
 //! that the protocol says so of, and answers later calls itself.
 
 mod files;
+mod lock;
 mod names;
 mod space;
 mod xattr;
@@ -41,6 +42,8 @@ pub(crate) struct Opened {
     /// What the peer allows or asks for.
     pub(crate) granted: OpenOutFlags,
     pub(crate) directory: bool,
+    /// Owner of the flock(2) locks that end with it, 0 for none.
+    pub(crate) flock_owner: u64,
     /// Whether the peer was asked to open it, and so has to be told of the end: one that keeps no
     /// state of open files says ENOSYS, and gets `fh` 0 from then on.
     pub(crate) at_peer: bool,
@@ -53,6 +56,7 @@ impl Opened {
             fh: open.fh,
             flags,
             granted: OpenOutFlags::from_bits_retain(open.open_flags),
+            flock_owner: 0,
             at_peer: true,
         }
     }
@@ -70,6 +74,7 @@ impl Opened {
             flags,
             granted,
             directory,
+            flock_owner: 0,
             at_peer: false,
         }
     }

@@ -50,7 +50,7 @@ pub fn start<F: FileSystem>(
     script: impl Script,
     options: &ServerOptions,
 ) -> io::Result<(InProcess, ScriptedPeer<F>)> {
-    let session = Arc::new(Session::new(Arc::new(fs)));
+    let session = Arc::new(Session::new(Arc::new(fs), options.locks));
     let log = Arc::new(Log::default());
     let device = Arc::new(OnceLock::new());
     let stage = Stage {
@@ -125,6 +125,12 @@ impl<F: FileSystem> ScriptedPeer<F> {
         self.session.fs.usage()
     }
 
+    /// How many SETLKW wait for their lock.
+    #[must_use]
+    pub fn waiting_for_locks(&self) -> usize {
+        self.session.waiting()
+    }
+
     /// How many requests of that kind reached the file system.
     #[must_use]
     pub fn count(&self, opcode: Opcode) -> u64 {
@@ -162,10 +168,7 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
         match action {
             Action::HoldBefore(gate) => {
                 let session = Arc::clone(&self.session);
-                gate.hold(move || {
-                    let written = session.handle(&request, &mut HeadBuffer::new(), usize::MAX);
-                    request.complete(written);
-                });
+                gate.hold(move || session.perform(request, &mut HeadBuffer::new()));
                 self.log.push(seen);
                 return;
             }
@@ -175,13 +178,17 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
                 self.log.push(seen);
                 return;
             }
+            Action::Answer => {
+                self.log.push(seen);
+                self.session.perform(request, buffer);
+                return;
+            }
             _ => self.log.push(seen),
         }
         let mut answer = |limit| self.session.handle(&request, buffer, limit);
         match action {
             Action::Answer | Action::HoldBefore(_) | Action::HoldAfter(_) => {
-                let written = answer(usize::MAX);
-                request.complete(written);
+                unreachable!("done above")
             }
             Action::Limit(bytes) => {
                 let written = answer(bytes as usize);

@@ -1,0 +1,118 @@
+//! Locks that the peer keeps.
+
+use super::{Opened, Rpc, Target, malformed};
+use fusewire_locks::{Class, Kind, MAX_END, Request as Wanted};
+use fusewire_wire::abi::{FileLock, LkIn};
+use fusewire_wire::{InitFlags, LkFlags, Request, reply};
+use rustix::io::Errno;
+
+/// Types of a lock, as in fcntl(2).
+const F_RDLCK: u32 = 0;
+const F_WRLCK: u32 = 1;
+const F_UNLCK: u32 = 2;
+
+impl super::Peer {
+    /// Whether the peer keeps such locks; if not, the client does.
+    pub(crate) fn keeps_locks(&self, class: Class) -> bool {
+        self.negotiated.flags.contains(match class {
+            Class::Record => InitFlags::POSIX_LOCKS,
+            Class::Whole => InitFlags::FLOCK_LOCKS,
+        })
+    }
+}
+
+fn arguments(open: &Opened, wanted: &Wanted, kind: Option<Kind>) -> LkIn {
+    let flags = match wanted.class {
+        Class::Record => LkFlags::empty(),
+        Class::Whole => LkFlags::FLOCK,
+    };
+    LkIn {
+        fh: open.fh,
+        owner: wanted.owner,
+        lk: FileLock {
+            start: wanted.range.start,
+            end: wanted.range.end - 1,
+            typ: match kind {
+                Some(Kind::Read) => F_RDLCK,
+                Some(Kind::Write) => F_WRLCK,
+                None => F_UNLCK,
+            },
+            pid: wanted.pid,
+        },
+        lk_flags: flags.bits(),
+        padding: 0,
+    }
+}
+
+/// Ends the flock(2) locks of an open file.
+pub(super) fn end_of_flock(open: &Opened, owner: u64) -> Request<'static> {
+    let wanted = Wanted {
+        node: 0,
+        class: Class::Whole,
+        owner,
+        pid: 0,
+        range: 0..MAX_END,
+    };
+    Request::Setlk(arguments(open, &wanted, None))
+}
+
+impl Rpc<'_> {
+    /// The first lock in the way of one that is wanted, if there is one.
+    ///
+    /// # Errors
+    /// EIO for a lock no file has.
+    pub(crate) fn getlk(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        wanted: &Wanted,
+        kind: Kind,
+    ) -> Result<Option<fusewire_locks::Lock>, Errno> {
+        let reply = self.call(on, Request::Getlk(arguments(open, wanted, Some(kind))))?;
+        let lk = reply::lk(reply.head.body()).map_err(malformed)?.lk;
+        let kind = match lk.typ {
+            F_UNLCK => return Ok(None),
+            F_RDLCK => Kind::Read,
+            F_WRLCK => Kind::Write,
+            _ => return Err(Errno::IO),
+        };
+        if lk.start > lk.end || lk.end >= MAX_END {
+            return Err(Errno::IO);
+        }
+        Ok(Some(fusewire_locks::Lock {
+            // The protocol does not tell.
+            owner: 0,
+            pid: lk.pid,
+            range: lk.start..lk.end + 1,
+            kind,
+        }))
+    }
+
+    /// Takes a lock, or gives it up.
+    ///
+    /// # Errors
+    /// EAGAIN when another is in the way and `wait` is not set.
+    pub(crate) fn setlk(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        wanted: &Wanted,
+        kind: Option<Kind>,
+        wait: bool,
+    ) -> Result<(), Errno> {
+        let arg = arguments(open, wanted, kind);
+        // Giving up never waits.
+        let request = if wait && kind.is_some() {
+            Request::Setlkw(arg)
+        } else {
+            Request::Setlk(arg)
+        };
+        self.done(on, request)
+    }
+
+    /// Gives a lock up without waiting for the peer to have done so.
+    pub(crate) fn unlock_later(&self, on: &impl Target, open: &Opened, wanted: &Wanted) {
+        let request = Request::Setlk(arguments(open, wanted, None));
+        self.engine().send_later(on.nodeid(), request, on.keep());
+    }
+}
