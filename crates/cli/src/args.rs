@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::bench;
+use crate::find;
 use crate::source::Source;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -75,6 +76,12 @@ pub enum Format {
 pub enum Command {
     /// List files and directories
     Ls(Ls),
+    /// Show directories as trees
+    Tree(Tree),
+    /// Find files by name, type and size
+    Find(Find),
+    /// Show how much room files take
+    Du(Du),
     /// Show the attributes of files
     Stat(Stat),
     /// Write the contents of files to standard output
@@ -102,6 +109,97 @@ pub struct Ls {
     /// List directories below, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Paths in the source
+    #[arg(default_value = "/", value_parser = path())]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct Tree {
+    /// Show names that begin with a dot, too
+    #[arg(short, long)]
+    pub all: bool,
+    /// Show directories only
+    #[arg(short, long)]
+    pub directories: bool,
+    /// Show no more than so many levels
+    #[arg(short = 'L', long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..).map(|n| n as usize))]
+    pub level: Option<usize>,
+    /// Write one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Paths in the source
+    #[arg(default_value = "/", value_parser = path())]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Shows every file at and below the paths that is all that the options ask for. Symbolic links
+/// are not followed.
+#[derive(Args, Debug)]
+pub struct Find {
+    /// Names like this: * and ? stand for any characters, [a-z] for one of several, {a,b} for one
+    /// of several patterns
+    #[arg(long, value_name = "GLOB", value_parser = find::Glob::exact)]
+    pub name: Vec<find::Glob>,
+    /// As --name, in capital and small letters
+    #[arg(long, value_name = "GLOB", value_parser = find::Glob::any_case)]
+    pub iname: Vec<find::Glob>,
+    /// Types: f (file), d (directory), l (symbolic link), b and c (devices), p (pipe), s (socket)
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = find::kind)]
+    pub kinds: Vec<char>,
+    /// Sizes: so many bytes, or more (+) or less (-), in k, M or G of 1024
+    #[arg(long, value_name = "[+-]N[kMG]", allow_hyphen_values = true)]
+    pub size: Vec<find::Size>,
+    /// Leave out what is less deep; the paths themselves have depth 0
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub min_depth: usize,
+    /// Leave out what is deeper
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub max_depth: usize,
+    /// End each path with a NUL byte instead of a newline
+    #[arg(long, conflicts_with = "json")]
+    pub print0: bool,
+    /// Write one JSON object a line, with attributes
+    #[arg(long)]
+    pub json: bool,
+    /// Paths in the source
+    #[arg(default_value = "/", value_parser = path())]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Shows the room that each directory takes with all below, in units of 1024 bytes. A file with
+/// several names is counted once.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Du {
+    /// Show files, too
+    #[arg(short, long)]
+    pub all: bool,
+    /// Show the paths only, not the directories below
+    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
+    pub summarize: bool,
+    /// Show no more than so many levels below the paths
+    #[arg(short = 'd', long, value_name = "N")]
+    pub max_depth: Option<usize>,
+    /// Show the sum of all paths, too
+    #[arg(short = 'c', long)]
+    pub total: bool,
+    /// Count a file under each of its names
+    #[arg(short = 'l', long)]
+    pub count_links: bool,
+    /// Show how long files are, not how much room they take
+    #[arg(long)]
+    pub apparent_size: bool,
+    /// Show sizes with units, such as 1.5M
+    #[arg(short = 'h', long = "human-readable")]
+    pub human: bool,
+    /// Write one JSON object a line, with numbers of bytes
+    #[arg(long, conflicts_with = "human")]
+    pub json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
     /// Paths in the source
     #[arg(default_value = "/", value_parser = path())]
     pub paths: Vec<PathBuf>,
@@ -191,6 +289,9 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Command::Ls(_) => "ls",
+            Command::Tree(_) => "tree",
+            Command::Find(_) => "find",
+            Command::Du(_) => "du",
             Command::Stat(_) => "stat",
             Command::Cat(_) => "cat",
             Command::Get(_) => "get",

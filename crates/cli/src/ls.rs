@@ -182,7 +182,10 @@ impl<'a> Listing<'a> {
     fn directory(&mut self, here: &Descent, mut stream: ReadDir) -> io::Result<Below> {
         let report = self.context.report;
         let (mut entries, mut more) = self.take(&mut stream, MAX_SORTED);
-        entries.splice(0..0, self.dots(here));
+        if self.args.all {
+            entries.extend(self.dots(here));
+            entries.sort();
+        }
         self.header(here.path(), &entries)?;
         self.print(here.path(), &entries)?;
         let mut below = Below::new();
@@ -252,22 +255,19 @@ impl<'a> Listing<'a> {
         Some(shown)
     }
 
-    /// The directory and the one above, if they are to be shown.
-    fn dots(&self, here: &Descent) -> Vec<Entry> {
+    /// The directory and the one above.
+    fn dots(&self, here: &Descent) -> [Entry; 2] {
         let Context { client, report } = self.context;
-        let names: &[&str] = if self.args.all { &[".", ".."] } else { &[] };
-        let entry = |name: &&str| {
-            let found = self
-                .args
-                .long
-                .then(|| client.metadata(here.join(name.as_ref())));
+        let entry = |name: &str| {
+            let path = here.join(name.as_ref());
+            let found = self.args.long.then(|| client.metadata(path));
             let meta = found.transpose().unwrap_or_else(|error| {
                 report.problem(error.into());
                 None
             });
             Entry::new(name.into(), meta)
         };
-        names.iter().map(entry).collect()
+        [".", ".."].map(entry)
     }
 
     fn header(&mut self, path: &Path, entries: &[Entry]) -> io::Result<()> {

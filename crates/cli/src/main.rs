@@ -7,6 +7,9 @@ mod bench;
 mod cat;
 mod context;
 mod copy;
+mod descent;
+mod du;
+mod find;
 mod info;
 mod interrupt;
 mod ls;
@@ -16,9 +19,11 @@ mod report;
 mod rm;
 mod session;
 mod show;
+mod sorted;
 mod source;
 mod stat;
 mod stats;
+mod tree;
 
 use args::{Action, Cli, Command, Common};
 use clap::Parser;
@@ -136,6 +141,9 @@ fn command(
     };
     match command {
         Command::Ls(args) => ls::run(args, &context)?,
+        Command::Tree(args) => tree::run(args, &context)?,
+        Command::Find(args) => find::run(args, &context)?,
+        Command::Du(args) => du::run(args, &context)?,
         Command::Stat(args) => stat::run(args, &context)?,
         Command::Cat(args) => cat::run(args, &context)?,
         Command::Info(args) => info::run(args, session, &context)?,

@@ -43,6 +43,20 @@ pub fn kind(mode: u32, size: u64) -> &'static str {
     }
 }
 
+/// A type by its letter in `find`: one of `fdlbcps`, or `?`.
+pub fn letter(kind: fusewire::FileType) -> char {
+    match kind {
+        kind if kind.is_file() => 'f',
+        kind if kind.is_dir() => 'd',
+        kind if kind.is_symlink() => 'l',
+        kind if kind.is_block_device() => 'b',
+        kind if kind.is_char_device() => 'c',
+        kind if kind.is_fifo() => 'p',
+        kind if kind.is_socket() => 's',
+        _ => '?',
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
