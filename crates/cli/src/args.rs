@@ -233,7 +233,9 @@ pub struct Copying {
 }
 
 /// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
-/// complete. Nothing is written outside of the target.
+/// complete. Nothing is written outside of the target. A symbolic link in the place of a target is
+/// replaced; one that leads to a device node, a pipe or a standard stream, such as /dev/stdout, is
+/// written through when it is named itself.
 #[derive(Args, Debug)]
 pub struct Get {
     #[command(flatten)]

@@ -102,6 +102,8 @@ pub struct Report {
     interrupt: Interrupt,
     failed: AtomicBool,
     connection_lost: AtomicBool,
+    /// There is no room on this host.
+    full: AtomicBool,
     /// Name pattern of unfinished files that could not be removed.
     leftovers: OnceLock<String>,
     bar: OnceLock<ProgressBar>,
@@ -114,6 +116,7 @@ impl Report {
             interrupt,
             failed: AtomicBool::new(false),
             connection_lost: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             leftovers: OnceLock::new(),
             bar: OnceLock::new(),
         }
@@ -139,6 +142,19 @@ impl Report {
             Problem::Line(_) if self.stopped() => {}
             Problem::Line(line) => self.line(&line),
         }
+    }
+
+    /// There is no room for copies on this host: `errno` says so, or says something else.
+    pub fn note_full(&self, errno: rustix::io::Errno) {
+        use rustix::io::Errno;
+        if matches!(errno, Errno::NOSPC | Errno::DQUOT) {
+            self.full.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether there is no room for copies on this host.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
     }
 
     /// An unfinished file, one of those called `pattern`, could not be removed.

@@ -9,17 +9,44 @@ use fusewire_wire::SetattrValid;
 use fusewire_wire::abi::{Attr, FileKind, SetattrIn};
 use rustix::io::Errno;
 
-/// Kinds of access, as the bits of access(2).
+/// Who checks permissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checks {
+    /// The client, by the rules of Linux, before it sends anything; as a mount with
+    /// `default_permissions`. A daemon may deny more.
+    #[default]
+    Client,
+    /// The daemon alone, as on a mount without that option: for daemons with rules of their own
+    /// that carry requests out in the name of the caller they are told. One that does not check
+    /// lets everybody do everything.
+    Daemon,
+}
+
+/// Kinds of access to a file, as for access(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access(u32);
+pub struct Access(u32);
 
 impl Access {
-    pub(crate) const READ: Access = Access(4);
-    pub(crate) const WRITE: Access = Access(2);
+    /// None in particular: that it is there.
+    pub const EXISTS: Access = Access(0);
+    /// To read it, or list it.
+    pub const READ: Access = Access(4);
+    /// To write it, or change names in it.
+    pub const WRITE: Access = Access(2);
+    /// To execute it.
+    pub const EXECUTE: Access = Access(1);
     /// For a directory: to look names up in it.
-    pub(crate) const SEARCH: Access = Access(1);
+    pub const SEARCH: Access = Access::EXECUTE;
 
-    pub(crate) const fn and(self, other: Access) -> Access {
+    /// The bits of access(2): 4 to read, 2 to write, 1 to execute or search.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Both this and the other.
+    #[must_use]
+    pub const fn and(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 }

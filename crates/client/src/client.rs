@@ -1,6 +1,6 @@
 //! The client: a connection, and operations on paths.
 
-use crate::access::Identity;
+use crate::access::{Checks, Identity};
 use crate::core::Core;
 use crate::cred::Cred;
 use crate::engine::{Ended, Engine, EngineStats, Notified, Timeouts, WaitPolicy};
@@ -31,6 +31,7 @@ pub struct Builder {
     max_cached_nodes: usize,
     umask: Option<u32>,
     identity: Option<Identity>,
+    checks: Checks,
     clock: Clock,
 }
 
@@ -73,6 +74,13 @@ impl Builder {
         self
     }
 
+    /// Who checks permissions. Default: the client.
+    #[must_use]
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
     /// Connects: starts the threads of the client and negotiates with the daemon. Blocks for the
     /// answer to INIT, at most the metadata timeout.
     ///
@@ -107,7 +115,7 @@ impl Builder {
         let umask = self.umask.unwrap_or_else(process_umask);
         let cred = cred("connect", identity, umask)?;
         let peer = Peer::new(Arc::clone(&connection.engine), negotiated);
-        let core = Core::new(peer, self.max_cached_nodes);
+        let core = Core::new(peer, self.max_cached_nodes, self.checks);
         let notified: Weak<dyn Notified> = Arc::downgrade(&core) as _;
         connection.engine.notify(notified);
         let root = Node::root(&core);
@@ -302,6 +310,7 @@ impl Client {
             max_cached_nodes: DEFAULT_MAX_CACHED_NODES,
             umask: None,
             identity: None,
+            checks: Checks::default(),
             clock: Clock::monotonic(),
         }
     }

@@ -1,9 +1,11 @@
 //! What all nodes and files of one client share.
 
+use crate::access::Checks;
 use crate::cred::Cred;
 use crate::local_locks::LocalLocks;
 use crate::node::{Node, NodeTable};
 use crate::notify::Notifications;
+use crate::poll::Polls;
 use crate::rpc::{Peer, Rpc};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
@@ -22,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) nodes: NodeTable,
     pub(crate) dentries: DentryLimit,
     pub(crate) notifications: Notifications,
+    pub(crate) checks: Checks,
+    pub(crate) polls: Polls,
     /// Those that the peer does not keep.
     pub(crate) locks: LocalLocks,
     pub(crate) live_nodes: Gauge,
@@ -31,13 +35,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(peer: Peer, max_cached_nodes: usize) -> Arc<Self> {
+    pub(crate) fn new(peer: Peer, max_cached_nodes: usize, checks: Checks) -> Arc<Self> {
         let clock = peer.engine().clock().clone();
         Arc::new(Core {
             peer,
             nodes: NodeTable::new(),
             dentries: DentryLimit::new(max_cached_nodes),
             notifications: Notifications::new(),
+            checks,
+            polls: Polls::new(),
             locks: LocalLocks::new(),
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),

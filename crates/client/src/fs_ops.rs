@@ -1,6 +1,6 @@
 //! Operations on paths, named as in `std::fs`.
 
-use crate::access::Access;
+use crate::access::{Access, Checks};
 use crate::client::Client;
 use crate::cred::Cred;
 use crate::dir::ReadDir;
@@ -325,7 +325,7 @@ impl Client {
         dir.check_fresh()?;
         dir.permit(&self.cred, Access::WRITE.and(Access::SEARCH))?;
         let identity = &self.cred.identity;
-        if identity.changes_everything() {
+        if self.core().checks == Checks::Daemon || identity.changes_everything() {
             return Ok(());
         }
         identity.may_remove(&dir.attr(&self.cred, None)?, &node.attr(&self.cred, None)?)
@@ -517,6 +517,10 @@ impl Client {
         let node = self
             .resolve(original, Links::NoFollow)
             .map_err(self.fail("link", original))?;
+        self.link_node(&node, link)
+    }
+
+    pub(crate) fn link_node(&self, node: &Arc<Node>, link: &Path) -> Result<()> {
         self.make("link", link, 0, false, |new| {
             if node.is_dir() {
                 // As link(2): that the new name is taken comes first.
@@ -527,7 +531,7 @@ impl Client {
                     },
                 );
             }
-            let entry = self.rpc().link(&node, new.dir, new.name);
+            let entry = self.rpc().link(node, new.dir, new.name);
             // Its link count has changed.
             node.expire_attr();
             entry
@@ -707,7 +711,8 @@ pub(crate) fn setattr(cred: &Cred, node: &Arc<Node>, change: SetattrIn) -> Outco
     }
     node.check_fresh()?;
     let core = node.core();
-    let change = if cred.identity.changes_everything() {
+    let unchecked = core.checks == Checks::Daemon || cred.identity.changes_everything();
+    let change = if unchecked {
         change
     } else {
         cred.identity.may_change(&node.attr(cred, None)?, change)?

@@ -213,7 +213,7 @@ impl Metadata {
     }
 }
 
-fn system_time(secs: i64, nanos: u32) -> SystemTime {
+pub(crate) fn system_time(secs: i64, nanos: u32) -> SystemTime {
     let whole = Duration::from_secs(secs.unsigned_abs());
     let base = if secs >= 0 {
         UNIX_EPOCH.checked_add(whole)

@@ -178,13 +178,18 @@ impl Notified for Core {
                 self.settle_later(|stale| stale.pruned.extend(nodes.iter()));
                 Ok(())
             }
-            // Nobody polls, and no transport here loses requests that could be sent again.
-            Notification::Poll { .. } | Notification::Resend => Err(Errno::INVAL),
+            Notification::Poll { kh } => {
+                self.polls.wake(kh);
+                Ok(())
+            }
+            // No transport here loses requests that could be sent again.
+            Notification::Resend => Err(Errno::INVAL),
         }
     }
 
     fn ended(&self) {
         self.locks.wake_waiting();
+        self.polls.wake_all();
     }
 
     fn settle(&self) {

@@ -35,7 +35,7 @@ pub struct OpenOptions {
     truncate: bool,
     create: bool,
     create_new: bool,
-    mode: u32,
+    pub(crate) mode: u32,
     custom_flags: u32,
 }
 
@@ -178,7 +178,7 @@ impl OpenOptions {
     }
 
     /// The options as `O_*` flags.
-    fn flags(&self) -> Outcome<u32> {
+    pub(crate) fn flags(&self) -> Outcome<u32> {
         let writes = self.write || self.append;
         let access = match (self.read, writes) {
             (true, false) => OFlags::RDONLY,

@@ -1,6 +1,6 @@
 //! Extended attributes of files.
 
-use crate::access::Access;
+use crate::access::{Access, Checks};
 use crate::client::Client;
 use crate::error::Result;
 use crate::node::Node;
@@ -113,6 +113,9 @@ impl Client {
     }
 
     fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<()> {
+        if self.core().checks == Checks::Daemon {
+            return Ok(());
+        }
         let identity = &self.cred.identity;
         identity.may_xattr(&node.attr(&self.cred, None)?, name.as_bytes(), access)
     }

@@ -17,6 +17,10 @@ const CHUNK_BYTES: u64 = 32 << 20;
 /// Bytes looked through at once for zeroes.
 const SPARSE_CHUNK_BYTES: usize = 4 << 20;
 
+/// Holes that a daemon is asked for in one file. Behind them all is taken for data: one that makes
+/// holes up keeps nobody busy with them.
+const MAX_HOLES: u32 = 65_536;
+
 /// Smallest hole that is kept: what most file systems can leave out.
 const BLOCK_BYTES: usize = 4096;
 
@@ -41,8 +45,10 @@ impl Transfer<'_> {
         let mut offset = 0;
         loop {
             self.copying.check_running(self.remote)?;
-            // One byte more than there should be: the answer then says that the end is there.
-            let want = CHUNK_BYTES.min(size.saturating_sub(offset).saturating_add(1));
+            // One byte more than there should be: the answer then says that the end is there. Where
+            // it is not, the size was no size.
+            let more = size.checked_sub(offset).and_then(|more| more.checked_add(1));
+            let want = CHUNK_BYTES.min(more.unwrap_or(CHUNK_BYTES));
             let got = self
                 .file
                 .read_to_fd(offset, want, self.fd, offset)
@@ -56,12 +62,35 @@ impl Transfer<'_> {
         }
     }
 
+    /// Copies the file of the source to where bytes come one after the other, such as a pipe.
+    pub fn receive_stream(&self) -> Result<(), Problem> {
+        let mut buffer = vec![0; SPARSE_CHUNK_BYTES];
+        let mut offset = 0;
+        loop {
+            self.copying.check_running(self.remote)?;
+            let got = self.file.read_at(&mut buffer, offset);
+            let got = got.map_err(|error| Problem::remote(&error, self.remote))?;
+            if got == 0 {
+                return Ok(());
+            }
+            write_all(self.fd, &buffer[..got]).map_err(|errno| self.local_failed(errno))?;
+            offset += got as u64;
+            self.copying.progress.copied(got as u64);
+        }
+    }
+
     /// As [`Transfer::receive`], leaving out holes and blocks of zeroes.
     fn receive_sparse(&self, size: u64) -> Result<(), Problem> {
         let mut buffer = vec![0; SPARSE_CHUNK_BYTES];
-        let mut done = 0;
+        let (mut done, mut holes) = (0, 0);
         let end = loop {
-            let Some(data) = self.next_data(done, size)? else {
+            let data = if holes < MAX_HOLES {
+                holes += 1;
+                self.next_data(done, size)?
+            } else {
+                (done < size).then_some(done..size)
+            };
+            let Some(data) = data else {
                 self.copying.progress.copied(size - done);
                 break size;
             };
@@ -176,6 +205,7 @@ impl Transfer<'_> {
     }
 
     fn local_failed(&self, errno: Errno) -> Problem {
+        self.copying.report.note_full(errno);
         Problem::local("copy", self.local, &io::Error::from(errno))
     }
 }
@@ -229,6 +259,18 @@ fn pwrite_all(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> Result<(
                 bytes = &bytes[n..];
                 offset += n as u64;
             }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(n) => bytes = &bytes[n..],
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }

@@ -4,11 +4,12 @@ use super::attributes::Attributes;
 use super::data::Transfer;
 use super::local::LocalDir;
 use super::pool::Queue;
-use super::{Copying, check_target, omitted, place, special_target};
+use super::{Copying, changed, check_target, omitted, place, special_target};
 use crate::paths;
 use crate::report::{Problem, shown};
-use fusewire::Metadata;
-use rustix::fs::FileType;
+use fusewire::{File, Metadata, OpenOptions, WalkEntry};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::io;
@@ -19,8 +20,18 @@ use std::sync::Arc;
 struct Job<'a> {
     source: PathBuf,
     meta: Metadata,
+    /// Whether a symbolic link stands for itself, and so is none of this.
+    links: Links,
     dir: Arc<LocalDir<'a>>,
     name: OsString,
+    /// The user has named the target.
+    named: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Follow,
+    Copy,
 }
 
 impl Job<'_> {
@@ -29,6 +40,7 @@ impl Job<'_> {
     }
 
     fn failed(&self, errno: Errno) -> Problem {
+        self.dir.report().note_full(errno);
         Problem::local("write", &self.target(), &io::Error::from(errno))
     }
 }
@@ -57,10 +69,14 @@ impl<'a> Copying<'a> {
         queue: &Queue<Job<'a>>,
     ) -> Result<(), Problem> {
         let source = paths::check(source)?;
-        let meta = if self.recursive && !paths::wants_directory(source) {
-            self.client.symlink_metadata(source)?
+        let links = if self.recursive && !paths::wants_directory(source) {
+            Links::Copy
         } else {
-            self.client.metadata(source)?
+            Links::Follow
+        };
+        let meta = match links {
+            Links::Copy => self.client.symlink_metadata(source)?,
+            Links::Follow => self.client.metadata(source)?,
         };
         if meta.is_dir() && !self.recursive {
             return Err(omitted(source));
@@ -70,7 +86,17 @@ impl<'a> Copying<'a> {
         if !meta.is_dir() {
             let name =
                 name.ok_or_else(|| Problem::about(source, "has no name to be copied under"))?;
-            self.found(source.to_owned(), meta, dir, name, queue);
+            self.found(
+                Job {
+                    source: source.to_owned(),
+                    meta,
+                    links,
+                    dir,
+                    name,
+                    named: !target_is_dir,
+                },
+                queue,
+            );
             return Ok(());
         }
         if let Some(from) = self.on_host(source) {
@@ -86,80 +112,87 @@ impl<'a> Copying<'a> {
             Some(name) => dir.directory(&name, Attributes::of_remote(&meta, self.special))?,
             None => dir,
         };
-        self.get_tree(source.to_owned(), top, queue);
+        self.get_tree(source, top, queue);
         Ok(())
     }
 
-    /// Everything below a directory. Without recursion: a daemon may serve any depth.
-    fn get_tree(&'a self, source: PathBuf, top: Arc<LocalDir<'a>>, queue: &Queue<Job<'a>>) {
-        let mut open = vec![(source, Found::Open(top))];
-        while let Some((source, found)) = open.pop() {
-            if self.report.stopped() {
+    /// Everything below a directory: files are queued, directories are made at once.
+    fn get_tree(&'a self, source: &Path, top: Arc<LocalDir<'a>>, queue: &Queue<Job<'a>>) {
+        // The copies of the directories from the top to where we are.
+        let mut dirs = vec![top];
+        let mut walk = self.client.walk(source).min_depth(1).into_iter();
+        while let Some(entry) = walk.next() {
+            if self.is_over() {
                 return;
             }
-            let dir = match found {
-                Found::Open(dir) => Ok(dir),
-                Found::Below(above, name, attributes) => above.directory(&name, attributes),
-            };
-            let listed = dir.and_then(|dir| self.get_directory(&source, &dir, queue, &mut open));
-            if let Err(problem) = listed {
-                self.report.problem(problem);
-            }
-        }
-    }
-
-    /// The entries of one directory: files are queued, directories kept for later.
-    fn get_directory(
-        &'a self,
-        source: &Path,
-        dir: &Arc<LocalDir<'a>>,
-        queue: &Queue<Job<'a>>,
-        open: &mut Vec<(PathBuf, Found<'a>)>,
-    ) -> Result<(), Problem> {
-        for entry in self.client.read_dir(source)? {
-            let entry = entry?;
-            self.check_running(source)?;
-            let (path, name) = (entry.path(), entry.file_name());
-            if !paths::is_plain_name(&name) {
-                let reason = "the daemon gave a name that is none; the entry was not copied";
-                self.report.problem(Problem::about(&path, reason));
-                continue;
-            }
-            match entry.metadata() {
-                Ok(meta) if meta.is_dir() => {
-                    let attributes = Attributes::of_remote(&meta, self.special);
-                    open.push((path, Found::Below(Arc::clone(dir), name, attributes)));
+            match entry {
+                Ok(entry) => {
+                    dirs.truncate(entry.depth());
+                    if let Err(problem) = self.get_entry(&entry, &mut dirs, queue) {
+                        self.report.problem(problem);
+                        if entry.file_type().is_dir() {
+                            walk.skip_current_dir();
+                        }
+                    }
                 }
-                Ok(meta) => self.found(path, meta, Arc::clone(dir), name, queue),
                 Err(error) => self.report.problem(error.into()),
             }
         }
+    }
+
+    fn get_entry(
+        &'a self,
+        entry: &WalkEntry,
+        dirs: &mut Vec<Arc<LocalDir<'a>>>,
+        queue: &Queue<Job<'a>>,
+    ) -> Result<(), Problem> {
+        let (path, name) = (entry.path(), entry.file_name());
+        if !paths::is_plain_name(&name) {
+            let reason = "the daemon gave a name that is none; the entry was not copied";
+            return Err(Problem::about(&path, reason));
+        }
+        let Some(above) = dirs.last() else {
+            return Ok(());
+        };
+        let meta = entry.metadata()?;
+        if meta.file_type() != entry.file_type() {
+            return Err(changed(&path));
+        }
+        if meta.is_dir() {
+            let dir = above.directory(&name, Attributes::of_remote(&meta, self.special))?;
+            dirs.push(dir);
+            return Ok(());
+        }
+        let job = Job {
+            source: path,
+            meta,
+            links: Links::Copy,
+            dir: Arc::clone(above),
+            name,
+            named: false,
+        };
+        self.found(job, queue);
         Ok(())
     }
 
-    fn found(
-        &self,
-        source: PathBuf,
-        meta: Metadata,
-        dir: Arc<LocalDir<'a>>,
-        name: OsString,
-        queue: &Queue<Job<'a>>,
-    ) {
-        if meta.is_file() {
-            self.progress.found(meta.len());
+    fn found(&self, job: Job<'a>, queue: &Queue<Job<'a>>) {
+        if job.meta.is_file() {
+            self.progress.found(job.meta.len());
         }
-        queue.push(Job {
-            source,
-            meta,
-            dir,
-            name,
-        });
+        queue.push(job);
     }
 
     /// One file, on a worker.
     fn get(&self, job: &Job<'_>) -> Result<(), Problem> {
         let attributes = Attributes::of_remote(&job.meta, self.special);
         let kind = job.meta.file_type();
+        if kind.is_file() && job.named {
+            let behind = job.dir.behind_link(&job.name);
+            let behind = behind.map_err(|errno| not_open(job, errno))?;
+            if let Some(fd) = behind {
+                return self.get_stream(job, fd.as_fd());
+            }
+        }
         if (kind.is_file() || kind.is_symlink()) && job.dir.has_special(&job.name) {
             return Err(special_target(&job.target()));
         }
@@ -186,8 +219,33 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
+    /// Opens what was a file a moment ago.
+    fn open(&self, job: &Job<'_>) -> Result<File, Problem> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if job.links == Links::Copy {
+            options.custom_flags(OFlags::NOFOLLOW.bits());
+        }
+        Ok(options.open(self.client, &job.source)?)
+    }
+
+    /// A file that goes where bytes come one after the other.
+    fn get_stream(&self, job: &Job<'_>, fd: BorrowedFd<'_>) -> Result<(), Problem> {
+        let file = self.open(job)?;
+        Transfer {
+            copying: self,
+            file: &file,
+            fd,
+            remote: &job.source,
+            local: &job.target(),
+        }
+        .receive_stream()?;
+        self.progress.complete();
+        Ok(())
+    }
+
     fn get_file(&self, job: &Job<'_>, attributes: Attributes) -> Result<(), Problem> {
-        let file = self.client.open(&job.source)?;
+        let file = self.open(job)?;
         let temporary = job
             .dir
             .temporary(&self.names)
@@ -214,10 +272,13 @@ impl<'a> Copying<'a> {
     }
 }
 
-/// A directory that is still to be read.
-enum Found<'a> {
-    /// Its copy is there.
-    Open(Arc<LocalDir<'a>>),
-    /// Its copy is still to be made below another.
-    Below(Arc<LocalDir<'a>>, OsString, Attributes),
+/// Why what is behind a link was not written into.
+fn not_open(job: &Job<'_>, errno: Errno) -> Problem {
+    match errno {
+        Errno::NXIO => {
+            let reason = "nobody reads from what the link leads to; start the reader first";
+            Problem::about(&job.target(), reason)
+        }
+        errno => job.failed(errno),
+    }
 }

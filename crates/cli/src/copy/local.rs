@@ -24,9 +24,12 @@ pub struct LocalDir<'a> {
     _above: Option<Arc<LocalDir<'a>>>,
 }
 
-fn failed(verb: &'static str, path: &Path) -> impl Fn(Errno) -> Problem {
+fn failed(verb: &'static str, path: &Path, report: &Report) -> impl Fn(Errno) -> Problem {
     let path = path.to_owned();
-    move |errno| Problem::local(verb, &path, &errno.into())
+    move |errno| {
+        report.note_full(errno);
+        Problem::local(verb, &path, &errno.into())
+    }
 }
 
 /// Opens one name below `dir`.
@@ -50,7 +53,7 @@ impl<'a> LocalDir<'a> {
             path
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(at, flags, Mode::empty()).map_err(failed("open", at))?;
+        let fd = rustix::fs::open(at, flags, Mode::empty()).map_err(failed("open", at, report))?;
         Ok(Arc::new(LocalDir {
             fd,
             path: path.to_owned(),
@@ -71,11 +74,11 @@ impl<'a> LocalDir<'a> {
         let finish = match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) => Some(attributes),
             Err(Errno::EXIST) => None,
-            Err(errno) => return Err(failed("make directory", &path)(errno)),
+            Err(errno) => return Err(failed("make directory", &path, self.report)(errno)),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = open_below(&self.fd, name, flags, Mode::empty())
-            .map_err(failed("open directory", &path))?;
+            .map_err(failed("open directory", &path, self.report))?;
         Ok(Arc::new(LocalDir {
             fd,
             path,
@@ -89,6 +92,10 @@ impl<'a> LocalDir<'a> {
         &self.path
     }
 
+    pub fn report(&self) -> &'a Report {
+        self.report
+    }
+
     /// Whether `name` is there and leads to a device node, pipe or socket.
     pub fn has_special(&self, name: &OsStr) -> bool {
         let found = rustix::fs::statat(&self.fd, name, AtFlags::empty());
@@ -96,6 +103,31 @@ impl<'a> LocalDir<'a> {
             let kind = FileType::from_raw_mode(stat.st_mode);
             !matches!(kind, FileType::RegularFile | FileType::Directory)
         })
+    }
+
+    /// What is behind the link `name`, if it leads to a standard stream of this process, a device
+    /// node or a pipe: something to be written into, as the link is there for that.
+    ///
+    /// # Errors
+    /// ENXIO for a pipe that nobody reads from, which is not waited for.
+    pub fn behind_link(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
+        let Ok(link) = rustix::fs::readlinkat(&self.fd, name, Vec::new()) else {
+            return Ok(None);
+        };
+        // Opened anew, a file would be written over from its beginning.
+        match link.to_bytes() {
+            b"/proc/self/fd/1" => return rustix::io::dup(std::io::stdout()).map(Some),
+            b"/proc/self/fd/2" => return rustix::io::dup(std::io::stderr()).map(Some),
+            _ => {}
+        }
+        if !self.has_special(name) {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags - OFlags::NONBLOCK)?;
+        Ok(Some(fd))
     }
 
     /// A new file under a temporary name.
@@ -171,7 +203,7 @@ impl Drop for LocalDir<'_> {
         let finished = rustix::fs::fchmod(&self.fd, mode)
             .and_then(|()| rustix::fs::futimens(&self.fd, &attributes.timestamps()));
         if let Err(errno) = finished {
-            let problem = failed("set the rights and times of", &self.path)(errno);
+            let problem = failed("set the rights and times of", &self.path, self.report)(errno);
             self.report.problem(problem);
         }
     }

@@ -80,7 +80,7 @@ impl<'a> Copying<'a> {
         let run = pool::run(
             WORKERS,
             |job: J| {
-                if self.report.stopped() {
+                if self.is_over() {
                     return;
                 }
                 if let Err(problem) = work(&job) {
@@ -89,7 +89,7 @@ impl<'a> Copying<'a> {
             },
             |queue| {
                 for source in sources {
-                    if self.report.stopped() {
+                    if self.is_over() {
                         break;
                     }
                     if let Err(problem) = walk(source, queue) {
@@ -102,7 +102,17 @@ impl<'a> Copying<'a> {
             let problem = Problem::Line(format!("cannot start a thread: {error}"));
             self.report.problem(problem);
         }
+        if self.report.is_full() {
+            let text = "there is no room; what was left to do was not done";
+            self.report.problem(Problem::Line(text.to_owned()));
+        }
         self.progress.finish();
+    }
+
+    /// Whether to begin another copy makes no sense. An endless tree ends here, too, at the latest
+    /// when the disk is full.
+    fn is_over(&self) -> bool {
+        self.report.stopped() || self.report.is_full()
     }
 
     /// Whether a copy of the directory `from` may be made in `into`, both of this host.
@@ -172,6 +182,12 @@ fn check_target(sources: &[PathBuf], target: &Path, target_is_dir: bool) -> Resu
         return Err(Problem::about(target, reason));
     }
     Ok(())
+}
+
+/// What was listed as one thing and turned out to be another.
+fn changed(path: &Path) -> Problem {
+    let reason = "became something else meanwhile and was not copied; repeat the command";
+    Problem::about(path, reason)
 }
 
 /// A device node, pipe or socket where a copy was to go. Renamed over, it would be lost, and with

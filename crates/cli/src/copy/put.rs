@@ -4,7 +4,7 @@ use super::attributes::Attributes;
 use super::data::Transfer;
 use super::pool::Queue;
 use super::remote::RemoteDir;
-use super::{Copying, check_target, omitted, place, special_target};
+use super::{Copying, changed, check_target, omitted, place, special_target};
 use crate::paths;
 use crate::report::{Problem, shown};
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,11 +81,6 @@ fn open_file(job: &Job<'_>) -> Result<(OwnedFd, Stat), Problem> {
         FileType::RegularFile => Ok((fd, found)),
         _ => Err(changed(&job.source)),
     }
-}
-
-fn changed(path: &Path) -> Problem {
-    let reason = "became something else meanwhile and was not copied; repeat the command";
-    Problem::about(path, reason)
 }
 
 impl<'a> Copying<'a> {
@@ -167,20 +163,37 @@ impl<'a> Copying<'a> {
         queue: &Queue<Job<'a>>,
         open: &mut Vec<(PathBuf, Found<'a>)>,
     ) -> Result<(), Problem> {
-        let failed = |error: io::Error| Problem::local("read directory", source, &error);
-        for entry in std::fs::read_dir(source).map_err(failed)? {
+        let failed = |errno: Errno| Problem::local("read directory", source, &errno.into());
+        // Not through a link that has taken the directory's place since it was listed.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(source, flags, Mode::empty()).map_err(failed)?;
+        for entry in rustix::fs::Dir::new(fd).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             self.check_running(source)?;
-            let (path, name) = (entry.path(), entry.file_name());
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => open.push((path, Found::Below(Arc::clone(dir), name))),
-                Ok(_) => queue.push(Job {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = source.join(&name);
+            let kind = match entry.file_type() {
+                FileType::Unknown => match stat(&path, Links::Copy) {
+                    Ok(found) => FileType::from_raw_mode(found.st_mode),
+                    Err(problem) => {
+                        self.report.problem(problem);
+                        continue;
+                    }
+                },
+                kind => kind,
+            };
+            if kind == FileType::Directory {
+                open.push((path, Found::Below(Arc::clone(dir), name)));
+            } else {
+                queue.push(Job {
                     source: path,
                     links: Links::Copy,
                     dir: Arc::clone(dir),
                     name,
-                }),
-                Err(error) => self.report.problem(Problem::local("read", &path, &error)),
+                });
             }
         }
         Ok(())

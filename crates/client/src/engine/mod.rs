@@ -280,6 +280,8 @@ impl Engine {
             Payload::None => call.request.payload_out_bytes() == 0 && shape.payload_max_bytes == 0,
             Payload::Out(_, len) => call.request.payload_out_bytes() == *len,
             Payload::In(_, len) => shape.payload_max_bytes <= *len,
+            Payload::Both(_, out, into) =>
+                call.request.payload_out_bytes() == *out && shape.payload_max_bytes <= *into,
         });
         let mut slot = self.slots.lock(tag);
         if call.token.is_some_and(Token::is_cancelled) {
@@ -360,7 +362,7 @@ impl Engine {
                 } else {
                     State::Sent
                 };
-                if let Payload::Out(_, len) = &slot.payload {
+                if let Payload::Out(_, len) | Payload::Both(_, len, _) = &slot.payload {
                     self.counters.bytes_out.add(u64::from(*len));
                 }
             }

@@ -1,7 +1,7 @@
 //! Request slots: where a request lives from its start until nobody can touch it any more.
 
 use super::cancel::TokenId;
-use fusewire_mem::{Frames, Segment};
+use fusewire_mem::{FRAME_BYTES, Frames, Segment};
 use fusewire_sync::thread::Thread;
 use fusewire_sync::{Arc, Condvar, Mutex, MutexGuard, Rank};
 use fusewire_transport::Submission;
@@ -29,6 +29,15 @@ pub(crate) enum Payload {
     Out(Frames, u32),
     /// Up to so many bytes come in after the reply's head.
     In(Frames, u32),
+    /// So many bytes go out, and up to so many come in from [`Payload::in_offset`] of the frames on.
+    Both(Frames, u32, u32),
+}
+
+impl Payload {
+    /// Where in the frames of [`Payload::Both`] the incoming part begins.
+    pub(crate) const fn in_offset(out_bytes: u32) -> u32 {
+        out_bytes.next_multiple_of(FRAME_BYTES as u32)
+    }
 }
 
 /// A reply's head as the waiter gets it.
@@ -183,7 +192,7 @@ impl Slot {
 
     /// Calls `f` with the request as the transport takes it.
     pub(super) fn with_submission<R>(&self, tag: u32, f: impl FnOnce(&Submission<'_>) -> R) -> R {
-        let segment: [Segment; 1];
+        let (segment, second): ([Segment; 1], [Segment; 1]);
         let (payload_out, payload_in): (&[Segment], &[Segment]) = match &self.payload {
             Payload::None => (&[], &[]),
             Payload::Out(frames, len) => {
@@ -193,6 +202,15 @@ impl Slot {
             Payload::In(frames, len) => {
                 segment = [frames.segment(*len)];
                 (&[], &segment)
+            }
+            Payload::Both(frames, out, into) => {
+                let at = Payload::in_offset(*out);
+                segment = [frames.segment(*out)];
+                second = [Segment {
+                    offset: frames.offset() + u64::from(at),
+                    len: *into,
+                }];
+                (&segment, &second)
             }
         };
         f(&Submission {

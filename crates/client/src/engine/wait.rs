@@ -114,7 +114,9 @@ impl Engine {
         Some(Ok(outcome.map(|(head, payload_bytes)| Reply {
             head,
             payload: match payload {
-                Payload::In(frames, _) => Some((frames, payload_bytes as usize)),
+                Payload::In(frames, _) | Payload::Both(frames, ..) => {
+                    Some((frames, payload_bytes as usize))
+                }
                 Payload::Out(..) | Payload::None => None,
             },
         })))

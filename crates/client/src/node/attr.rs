@@ -6,7 +6,7 @@
 //! all. (Linux `fuse_change_attributes`; semantics C3.)
 
 use super::Node;
-use crate::access::Access;
+use crate::access::{Access, Checks};
 use crate::core::deadline_after;
 use crate::cred::Cred;
 use crate::handle::Handle;
@@ -191,7 +191,7 @@ impl Node {
     /// EACCES, or as [`Node::attr`].
     pub(crate) fn permit(self: &Arc<Self>, cred: &Cred, access: Access) -> Result<(), Errno> {
         let identity = &cred.identity;
-        if identity.needs_no_attr(access) {
+        if self.core.checks == Checks::Daemon || identity.needs_no_attr(access) {
             return Ok(());
         }
         identity.may(&self.attr(cred, None)?, access)

@@ -10,6 +10,7 @@ mod files;
 mod lock;
 mod names;
 mod space;
+mod special;
 mod xattr;
 
 pub(crate) use files::written;
@@ -316,7 +317,11 @@ fn is_remembered(opcode: Opcode) -> bool {
             | Opcode::Listxattr
             | Opcode::Removexattr
             | Opcode::Access
+            | Opcode::Bmap
             | Opcode::Create
+            | Opcode::Poll
+            | Opcode::Statx
+            | Opcode::Tmpfile
             | Opcode::Link
             | Opcode::Rename2
             | Opcode::Fallocate

@@ -53,7 +53,11 @@ impl Rpc<'_> {
     }
 
     /// A request that makes something, with the extensions that were agreed on.
-    fn call_new(&self, new: &New<'_, impl Target>, request: Request<'_>) -> Result<Reply, Errno> {
+    pub(super) fn call_new(
+        &self,
+        new: &New<'_, impl Target>,
+        request: Request<'_>,
+    ) -> Result<Reply, Errno> {
         let extensions = self.negotiated().extensions(new.parent_group);
         let keeps = [Some(new.dir.keep()), None];
         self.call_with(new.dir.nodeid(), keeps, request, extensions)

@@ -32,6 +32,8 @@ pub struct Seen {
     pub size: u64,
     /// Flags of OPEN, CREATE and RENAME2; `valid` of SETATTR; `write_flags` of WRITE.
     pub flags: u32,
+    /// Number that a POLL_WAKEUP is to name, of POLL.
+    pub kh: Option<u64>,
     /// First name, of operations that have one.
     pub name: Option<Vec<u8>>,
 }
@@ -161,6 +163,7 @@ fn add_arguments(seen: &mut Seen, request: &Request<'_>) {
             seen.size = (*size).into();
         }
         Request::Removexattr { name } => seen.name = Some(name.as_bytes().to_vec()),
+        Request::Poll(arg) => (seen.fh, seen.kh) = (Some(arg.fh), Some(arg.kh)),
         _ => {}
     }
 }

@@ -1,0 +1,398 @@
+//! What few daemons have: files without names, birth times, device control, readiness, block
+//! numbers, and permissions of their own.
+
+use fusewire::{Access, Allocate, Checks, Client, Events, Identity, OpenOptions};
+use fusewire_server::mem::{MemOptions, Memory};
+use fusewire_server::scripted::{Action, Rules, Script, ScriptedPeer, Seen, start};
+use fusewire_server::{Errno, ServerOptions, Usage};
+use fusewire_wire::Opcode;
+use fusewire_wire::abi::{
+    BmapOut, IoctlOut, NotifyPollWakeupOut, OutHeader, PollOut, Statx, StatxOut,
+};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use zerocopy::IntoBytes;
+
+type Peer = ScriptedPeer<Memory>;
+
+fn connect(script: impl Script) -> (Client, Peer) {
+    connect_as(script, Client::builder())
+}
+
+fn connect_as(script: impl Script, builder: fusewire::Builder) -> (Client, Peer) {
+    let options = ServerOptions {
+        threads: 2,
+        ..ServerOptions::default()
+    };
+    let fs = Memory::new(MemOptions::default());
+    let (transport, peer) = start(fs, script, &options).unwrap();
+    (builder.umask(0o022).connect(transport).unwrap(), peer)
+}
+
+fn count(peer: &Peer, opcode: Opcode) -> usize {
+    let log = peer.log();
+    log.iter().filter(|s| s.opcode == Some(opcode)).count()
+}
+
+#[track_caller]
+fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno) {
+    let error = result.unwrap_err();
+    assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+}
+
+fn ends_clean(client: Client, peer: Peer) {
+    while client.stats().engine.orphans > 0 {
+        thread::yield_now();
+    }
+    client.drop_caches();
+    client.shutdown().unwrap();
+    assert_eq!(peer.join(), Usage::default());
+}
+
+fn answers(opcode: Opcode, body: impl IntoBytes + zerocopy::Immutable) -> Rules {
+    Rules::new().every(opcode, Action::Body(body.as_bytes().to_vec()))
+}
+
+fn lacks(opcode: Opcode) -> Rules {
+    Rules::new().every(opcode, Action::Errno(Errno::NOSYS))
+}
+
+#[test]
+fn a_file_without_a_name_gets_one_or_goes() {
+    let (client, peer) = connect(Rules::new());
+    client.create_dir("/dir").unwrap();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o640);
+    let mut file = options.open_unnamed(&client, "/dir").unwrap();
+    file.write_all(b"text").unwrap();
+    assert_eq!(client.read_dir("/dir").unwrap().count(), 0);
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    client.link_file(&file, "/dir/name").unwrap();
+    assert_eq!(client.read("/dir/name").unwrap(), b"text");
+    assert_eq!(client.metadata("/dir/name").unwrap().mode() & 0o7777, 0o640);
+    fails_with(client.link_file(&file, "/dir/name"), Errno::EXIST);
+    drop(file);
+    // One that is to stay without.
+    let file = options.create_new(true).open_unnamed(&client, "/").unwrap();
+    fails_with(client.link_file(&file, "/name"), Errno::NOENT);
+    drop(file);
+    let mut reading = OpenOptions::new();
+    fails_with(reading.read(true).open_unnamed(&client, "/"), Errno::INVAL);
+    let mut writing = OpenOptions::new();
+    writing.write(true);
+    fails_with(writing.open_unnamed(&client, "/dir/name"), Errno::NOTDIR);
+    ends_clean(client, peer);
+}
+
+#[test]
+fn a_daemon_may_have_no_files_without_names() {
+    let (client, peer) = connect(lacks(Opcode::Tmpfile));
+    for _ in 0..2 {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        fails_with(options.open_unnamed(&client, "/"), Errno::OPNOTSUPP);
+    }
+    assert_eq!(count(&peer, Opcode::Tmpfile), 1);
+    ends_clean(client, peer);
+}
+
+#[test]
+fn birth_times_are_told_by_those_who_know() {
+    let before = SystemTime::now() - Duration::from_secs(1);
+    let (client, peer) = connect(Rules::new());
+    client.write("/file", b"text").unwrap();
+    let created = client.created("/file").unwrap().unwrap();
+    assert!(created >= before && created <= SystemTime::now() + Duration::from_secs(1));
+    assert_eq!(
+        client.open("/file").unwrap().created().unwrap(),
+        Some(created)
+    );
+    ends_clean(client, peer);
+
+    let (client, peer) = connect(lacks(Opcode::Statx));
+    client.write("/file", b"text").unwrap();
+    for _ in 0..2 {
+        assert_eq!(client.created("/file").unwrap(), None);
+    }
+    assert_eq!(count(&peer, Opcode::Statx), 1);
+    ends_clean(client, peer);
+
+    let stat = |mask, mode| StatxOut {
+        stat: Statx {
+            mask,
+            mode,
+            ..Statx::default()
+        },
+        ..StatxOut::default()
+    };
+    let told = |out| {
+        let (client, _peer) = connect(answers(Opcode::Statx, out));
+        client.write("/file", b"text").unwrap();
+        client.created("/file")
+    };
+    assert_eq!(told(stat(0x7ff, 0o100_644)).unwrap(), None);
+    assert_eq!(told(stat(0xfff, 0o100_644)).unwrap(), Some(UNIX_EPOCH));
+    fails_with(told(stat(0xfff, 0o040_755)), Errno::IO);
+}
+
+#[test]
+fn access_is_what_the_modes_say() {
+    let (client, peer) = connect_as(
+        Rules::new(),
+        Client::builder().identity(Identity::user(1000, 1000)),
+    );
+    let root = client.with_identity({
+        let mut root = Identity::user(0, 0);
+        root.capabilities = fusewire::Capabilities::all();
+        root
+    });
+    let root = root.unwrap();
+    root.write("/file", b"text").unwrap();
+    client.access("/file", Access::EXISTS).unwrap();
+    client.access("/file", Access::READ).unwrap();
+    fails_with(client.access("/file", Access::WRITE), Errno::ACCESS);
+    fails_with(
+        client.access("/file", Access::READ.and(Access::EXECUTE)),
+        Errno::ACCESS,
+    );
+    root.access("/file", Access::READ.and(Access::WRITE))
+        .unwrap();
+    // Even root executes only what somebody may execute.
+    fails_with(root.access("/file", Access::EXECUTE), Errno::ACCESS);
+    root.access("/", Access::SEARCH).unwrap();
+    fails_with(client.access("/none", Access::EXISTS), Errno::NOENT);
+    assert_eq!(count(&peer, Opcode::Access), 0);
+    drop(root);
+    ends_clean(client, peer);
+}
+
+#[test]
+fn a_daemon_may_check_by_itself() {
+    let user = || {
+        Client::builder()
+            .identity(Identity::user(1000, 1000))
+            .checks(Checks::Daemon)
+    };
+    // The root directory belongs to somebody else, which is the daemon's business.
+    let (client, peer) = connect_as(lacks(Opcode::Access), user());
+    client.write("/file", b"text").unwrap();
+    client.chown("/file", Some(2000), Some(2000)).unwrap();
+    client.write("/file", b"more").unwrap();
+    for _ in 0..2 {
+        client.access("/file", Access::WRITE).unwrap();
+    }
+    assert_eq!(count(&peer, Opcode::Access), 1);
+    ends_clean(client, peer);
+    let rules = Rules::new()
+        .every(Opcode::Access, Action::Errno(Errno::ACCESS))
+        .every(Opcode::Unlink, Action::Errno(Errno::PERM));
+    let (client, peer) = connect_as(rules, user());
+    client.write("/file", b"text").unwrap();
+    fails_with(client.access("/file", Access::READ), Errno::ACCESS);
+    fails_with(client.remove_file("/file"), Errno::PERM);
+    let log = peer.log();
+    assert!(
+        log.iter()
+            .any(|seen| seen.opcode == Some(Opcode::Unlink) && seen.uid == 1000)
+    );
+    ends_clean(client, peer);
+}
+
+const GETFLAGS: u32 = 0x8008_6601;
+
+fn ioctl_reply(result: i32, flags: u32, output: &[u8]) -> Vec<u8> {
+    let out = IoctlOut {
+        result,
+        flags,
+        ..IoctlOut::default()
+    };
+    [out.as_bytes(), output].concat()
+}
+
+#[test]
+fn device_control_moves_what_its_number_says() {
+    let reply = ioctl_reply(7, 0, &[1, 2, 3, 4]);
+    let (client, peer) = connect(Rules::new().every(Opcode::Ioctl, Action::Body(reply)));
+    let file = client.create("/file").unwrap();
+    // _IOR, _IOW, _IOWR of four bytes, _IO.
+    let (ior, iow, iowr, io) = (0x8004_7a01, 0x4004_7a02, 0xc004_7a03, 0x7a04);
+    let mut argument = [9; 4];
+    assert_eq!(file.ioctl(ior, &mut argument).unwrap(), 7);
+    assert_eq!(argument, [1, 2, 3, 4]);
+    let mut argument = [9; 4];
+    assert_eq!(file.ioctl(iowr, &mut argument).unwrap(), 7);
+    assert_eq!(argument, [1, 2, 3, 4]);
+    // More came back than there was room for.
+    fails_with(file.ioctl(iow, &mut [9; 4]), Errno::IO);
+    fails_with(file.ioctl(io, &mut []), Errno::IO);
+    fails_with(file.ioctl(ior, &mut [9; 5]), Errno::INVAL);
+    assert_eq!(
+        file.inode_flags().unwrap(),
+        u32::from_ne_bytes([1, 2, 3, 4])
+    );
+    drop(file);
+    ends_clean(client, peer);
+
+    let (client, peer) = connect(answers(Opcode::Ioctl, IoctlOut::default()));
+    let file = client.create("/file").unwrap();
+    assert_eq!(file.ioctl(iow, &mut [9; 4]).unwrap(), 0);
+    assert_eq!(file.ioctl(io, &mut []).unwrap(), 0);
+    file.set_inode_flags(1).unwrap();
+    drop(file);
+    ends_clean(client, peer);
+}
+
+#[test]
+fn a_daemon_without_device_control_is_no_terminal() {
+    let (client, peer) = connect(Rules::new());
+    let file = client.create("/file").unwrap();
+    fails_with(file.ioctl(GETFLAGS, &mut [0; 8]), Errno::NOTTY);
+    fails_with(file.inode_flags(), Errno::NOTTY);
+    drop(file);
+    ends_clean(client, peer);
+    // It wants more of the caller's memory, which nobody here gives.
+    const RETRY: u32 = 1 << 2;
+    let reply = ioctl_reply(0, RETRY, &[]);
+    let (client, _peer) = connect(Rules::new().every(Opcode::Ioctl, Action::Body(reply)));
+    let file = client.create("/file").unwrap();
+    fails_with(file.ioctl(0x7a04, &mut []), Errno::IO);
+}
+
+#[test]
+fn block_numbers_are_the_daemons() {
+    let (client, peer) = connect(answers(Opcode::Bmap, BmapOut { block: 42 }));
+    let file = client.create("/file").unwrap();
+    assert_eq!(file.bmap(1, 4096).unwrap(), Some(42));
+    drop(file);
+    ends_clean(client, peer);
+    let (client, peer) = connect(lacks(Opcode::Bmap));
+    let file = client.create("/file").unwrap();
+    for _ in 0..2 {
+        assert_eq!(file.bmap(1, 4096).unwrap(), None);
+    }
+    assert_eq!(count(&peer, Opcode::Bmap), 1);
+    drop(file);
+    ends_clean(client, peer);
+}
+
+#[test]
+fn a_file_without_poll_is_always_ready() {
+    let (client, peer) = connect(lacks(Opcode::Poll));
+    let file = client.create("/file").unwrap();
+    for _ in 0..2 {
+        assert_eq!(file.poll(Events::READ).unwrap(), Events::READ);
+        let both = Events::READ.and(Events::WRITE);
+        assert_eq!(file.poll_wait(both).unwrap(), both);
+    }
+    assert_eq!(count(&peer, Opcode::Poll), 1);
+    drop(file);
+    ends_clean(client, peer);
+}
+
+/// A file that becomes ready when `ready` is set. The daemon may say so before it is waited for.
+#[test]
+fn a_file_is_waited_for_until_the_daemon_says_that_it_is_ready() {
+    let ready = Arc::new(AtomicBool::new(false));
+    let script = {
+        let ready = Arc::clone(&ready);
+        move |seen: &Seen| {
+            if seen.opcode != Some(Opcode::Poll) {
+                return Action::Answer;
+            }
+            let revents = if ready.load(Ordering::SeqCst) {
+                0x41
+            } else {
+                0
+            };
+            let out = PollOut {
+                revents,
+                padding: 0,
+            };
+            Action::Body(out.as_bytes().to_vec())
+        }
+    };
+    let (client, peer) = connect(script);
+    let file = client.create("/file").unwrap();
+    assert!(file.poll(Events::READ).unwrap().is_empty());
+    let wake_everybody = |peer: &Peer| {
+        for seen in peer.log() {
+            if let Some(kh) = seen.kh {
+                let header = OutHeader {
+                    len: 24,
+                    error: 1,
+                    unique: 0,
+                };
+                let body = NotifyPollWakeupOut { kh };
+                let message = [header.as_bytes(), body.as_bytes()].concat();
+                peer.device().tell(&message).unwrap();
+            }
+        }
+    };
+    for round in 0..200 {
+        ready.store(false, Ordering::SeqCst);
+        let polls = count(&peer, Opcode::Poll);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| file.poll_wait(Events::READ).unwrap());
+            while count(&peer, Opcode::Poll) == polls {
+                thread::yield_now();
+            }
+            // For nothing, perhaps, and then for something.
+            if round % 2 == 0 {
+                wake_everybody(&peer);
+            }
+            ready.store(true, Ordering::SeqCst);
+            wake_everybody(&peer);
+            assert_eq!(waiting.join().unwrap(), Events::READ);
+        });
+    }
+    // Waiting can be ended.
+    ready.store(false, Ordering::SeqCst);
+    let worker = client.separate();
+    let file = worker.open("/file").unwrap();
+    let canceller = worker.canceller();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| file.poll_wait(Events::READ));
+        while !waiting.is_finished() {
+            canceller.interrupt();
+            thread::yield_now();
+        }
+        fails_with(waiting.join().unwrap(), Errno::INTR);
+    });
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| file.poll_wait(Events::READ));
+        client.abort();
+        let error = waiting.join().unwrap().unwrap_err();
+        let ended = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
+        assert!(ended.contains(&error.errno()), "{error}");
+    });
+}
+
+/// Several callers may find out at once that an operation is missing.
+#[test]
+fn callers_that_learn_together_get_the_same_answer() {
+    let rules = [Opcode::Statx, Opcode::Poll, Opcode::Fallocate, Opcode::Bmap]
+        .into_iter()
+        .fold(Rules::new(), |rules, opcode| {
+            rules.every(opcode, Action::Errno(Errno::NOSYS))
+        });
+    let (client, peer) = connect(rules);
+    let file = client.create("/file").unwrap();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                assert_eq!(client.created("/file").unwrap(), None);
+                assert_eq!(file.poll(Events::READ).unwrap(), Events::READ);
+                assert_eq!(file.bmap(0, 512).unwrap(), None);
+                fails_with(file.allocate(0, 1, Allocate::Extend), Errno::OPNOTSUPP);
+            });
+        }
+    });
+    for opcode in [Opcode::Statx, Opcode::Poll, Opcode::Fallocate, Opcode::Bmap] {
+        assert!((1..=8).contains(&count(&peer, opcode)), "{opcode:?}");
+    }
+    drop(file);
+    ends_clean(client, peer);
+}
