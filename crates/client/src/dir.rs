@@ -323,12 +323,12 @@ impl DirEntry {
     /// ENOENT when it is gone, or what the daemon says.
     pub fn metadata(&self) -> Result<Metadata> {
         if let Some((node, attr)) = &self.known {
-            return Ok(Metadata::new(*attr, node.kind()));
+            return Ok(Metadata::new(node, *attr));
         }
         let cred = &self.origin.client.cred;
         let path = self.path();
         self.node()
-            .and_then(|node| Ok(Metadata::new(node.attr(cred, None)?, node.kind())))
+            .and_then(|node| Ok(Metadata::new(&node, node.attr(cred, None)?)))
             .map_err(self.origin.client.fail("stat", &path))
     }
 }

@@ -322,7 +322,7 @@ impl File {
     pub fn metadata(&self) -> Result<Metadata> {
         let node = self.handle().node();
         node.attr(self.cred(), Some(self.handle()))
-            .map(|attr| Metadata::new(attr, node.kind()))
+            .map(|attr| Metadata::new(node, attr))
             .map_err(self.fail("stat"))
     }
 

@@ -87,7 +87,7 @@ impl Client {
 
     fn stat(&self, path: &Path, links: Links) -> Result<Metadata> {
         self.resolve(path, links)
-            .and_then(|node| Ok(Metadata::new(node.attr(&self.cred, None)?, node.kind())))
+            .and_then(|node| Ok(Metadata::new(&node, node.attr(&self.cred, None)?)))
             .map_err(self.fail("stat", path))
     }
 
@@ -323,6 +323,9 @@ impl Client {
     /// Whether the name of `node` may be taken out of `dir`.
     fn permit_removal(&self, dir: &Arc<Node>, node: &Arc<Node>) -> Outcome<()> {
         dir.check_fresh()?;
+        if node.is_submount() {
+            return Err(Errno::BUSY);
+        }
         dir.permit(&self.cred, Access::WRITE.and(Access::SEARCH))?;
         let identity = &self.cred.identity;
         if self.core().checks == Checks::Daemon || identity.changes_everything() {
@@ -472,6 +475,9 @@ impl Client {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
+        if from.dir.mount() != to.dir.mount() {
+            return Err(Errno::XDEV);
+        }
         let moved = known(&self.cred, &from.dir, old)?;
         if !moved.is_dir() && (from.wants_dir || to.wants_dir) {
             return Err(Errno::NOTDIR);
@@ -530,6 +536,9 @@ impl Client {
                         None => Errno::PERM,
                     },
                 );
+            }
+            if node.mount() != new.dir.mount() {
+                return Err(Errno::XDEV);
             }
             let entry = self.rpc().link(node, new.dir, new.name);
             // Its link count has changed.

@@ -1,5 +1,6 @@
 //! Attributes of files, in the shape of `std::fs`.
 
+use crate::node::Node;
 use fusewire_wire::SetattrValid;
 use fusewire_wire::abi::{Attr, FileKind, Kstatfs, SetattrIn};
 use std::fs::Permissions;
@@ -66,11 +67,31 @@ impl FileType {
 pub struct Metadata {
     attr: Attr,
     kind: FileKind,
+    device: u64,
+    submount: bool,
 }
 
 impl Metadata {
-    pub(crate) fn new(attr: Attr, kind: FileKind) -> Self {
-        Metadata { attr, kind }
+    pub(crate) fn new(node: &Node, attr: Attr) -> Self {
+        Metadata {
+            attr,
+            kind: node.kind(),
+            device: node.mount(),
+            submount: node.is_submount(),
+        }
+    }
+
+    /// Tells the file systems of the served tree apart: files of one have the same number. Daemons
+    /// that do not announce submounts have one only, and inode numbers that may repeat.
+    #[must_use]
+    pub fn dev(&self) -> u64 {
+        self.device
+    }
+
+    /// Whether another file system begins here.
+    #[must_use]
+    pub fn is_submount(&self) -> bool {
+        self.submount
     }
 
     /// What it is.

@@ -313,6 +313,7 @@ pub(crate) fn take_entry(
         // A directory is not in itself.
         return Err(Errno::IO);
     }
+    node.found_in(dir, &entry.attr);
     node.take_attr(&AttrReply::from(entry), sampled)?;
     Ok(node)
 }

@@ -3,6 +3,7 @@
 use crate::fs::{Call, Errno, FileSystem, Reply, Result};
 use crate::io::Io;
 use crate::locks::{LockKeeper, Wait};
+use crate::serve::ServerOptions;
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_transport::DeviceRequest;
@@ -86,15 +87,18 @@ pub(crate) struct Session<F> {
     pub(crate) fs: Arc<F>,
     /// `None`: locks are left to the client.
     locks: Option<LockKeeper>,
+    /// Granted beyond what the file system grants.
+    grant: InitFlags,
     granted: AtomicU64,
     counts: [AtomicU64; OPCODES],
 }
 
 impl<F: FileSystem> Session<F> {
-    pub(crate) fn new(fs: Arc<F>, locks: bool) -> Self {
+    pub(crate) fn new(fs: Arc<F>, options: &ServerOptions) -> Self {
         Session {
             fs,
-            locks: locks.then(LockKeeper::new),
+            locks: options.locks.then(LockKeeper::new),
+            grant: options.grant,
             granted: AtomicU64::new(0),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -284,7 +288,7 @@ impl<F: FileSystem> Session<F> {
         // A newer major version: the client tries again with ours, and only then it begins.
         if arg.major == KERNEL_VERSION {
             let offered = InitFlags::from_halves(arg.flags, arg.flags2);
-            let mut flags = features.flags | InitFlags::INIT_EXT;
+            let mut flags = features.flags | self.grant | InitFlags::INIT_EXT;
             if let Some(locks) = &self.locks {
                 locks.begin();
                 flags |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;

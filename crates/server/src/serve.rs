@@ -5,7 +5,7 @@ use crate::fs::{FileSystem, Usage};
 use fusewire_sync::Arc;
 use fusewire_sync::thread::{self, JoinHandle};
 use fusewire_transport::{DeviceEnd, DeviceRequest, InProcOptions, InProcess, pair};
-use fusewire_wire::Opcode;
+use fusewire_wire::{InitFlags, Opcode};
 use std::io;
 
 /// How a server runs.
@@ -16,6 +16,9 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Whether locks of files are kept here; if not, they are left to the client. Default on.
     pub locks: bool,
+    /// Flags of INIT that are granted beyond those of the file system, to clients that offer them:
+    /// for what a script does by itself.
+    pub grant: InitFlags,
     /// Size of the connection.
     pub connection: InProcOptions,
     /// How long an idle worker looks for requests before it sleeps, in nanoseconds. Pays only when
@@ -28,6 +31,7 @@ impl Default for ServerOptions {
         ServerOptions {
             threads: 1,
             locks: true,
+            grant: InitFlags::empty(),
             connection: InProcOptions::default(),
             poll_ns: 0,
         }
@@ -55,7 +59,7 @@ pub fn start_shared<F: FileSystem>(
     fs: Arc<F>,
     options: &ServerOptions,
 ) -> io::Result<(InProcess, ServerHandle<F>)> {
-    let session = Arc::new(Session::new(fs, options.locks));
+    let session = Arc::new(Session::new(fs, options));
     let answer = {
         let session = Arc::clone(&session);
         move |request: DeviceRequest, buffer: &mut HeadBuffer| {

@@ -19,7 +19,8 @@ use attr::AttrCache;
 use children::Children;
 use fusewire_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fusewire_sync::{Arc, Mutex, Rank, RwLock};
-use fusewire_wire::abi::FileKind;
+use fusewire_wire::abi::{Attr, FileKind};
+use fusewire_wire::{AttrFlags, InitFlags};
 
 /// Number of the root at every peer.
 pub(crate) const ROOT_ID: u64 = 1;
@@ -29,6 +30,8 @@ pub(crate) struct Node {
     nodeid: u64,
     generation: u64,
     kind: FileKind,
+    /// Node at the top of the file system it is in: the root, or that of a submount.
+    mount: AtomicU64,
     /// References the peer has counted for us.
     nlookup: AtomicU64,
     /// The peer has given the number to another object: nothing more can be asked about this one.
@@ -59,6 +62,7 @@ impl Node {
             nodeid,
             generation,
             kind,
+            mount: AtomicU64::new(ROOT_ID),
             nlookup: AtomicU64::new(nlookup),
             stale: AtomicBool::new(false),
             record_locks: AtomicBool::new(false),
@@ -82,6 +86,27 @@ impl Node {
 
     pub(crate) fn is_dir(&self) -> bool {
         self.kind == FileKind::Directory
+    }
+
+    /// Node at the top of the file system it is in.
+    pub(crate) fn mount(&self) -> u64 {
+        self.mount.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is the top of a submount.
+    pub(crate) fn is_submount(&self) -> bool {
+        self.nodeid != ROOT_ID && self.mount() == self.nodeid
+    }
+
+    /// It was found in `dir`, with these attributes.
+    pub(crate) fn found_in(&self, dir: &Node, attr: &Attr) {
+        let flags = AttrFlags::from_bits_retain(attr.flags);
+        let announced = self.core.peer.negotiated().flags;
+        let top = self.is_dir()
+            && flags.contains(AttrFlags::SUBMOUNT)
+            && announced.contains(InitFlags::SUBMOUNTS);
+        let mount = if top { self.nodeid } else { dir.mount() };
+        self.mount.store(mount, Ordering::Relaxed);
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

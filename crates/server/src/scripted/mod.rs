@@ -50,7 +50,7 @@ pub fn start<F: FileSystem>(
     script: impl Script,
     options: &ServerOptions,
 ) -> io::Result<(InProcess, ScriptedPeer<F>)> {
-    let session = Arc::new(Session::new(Arc::new(fs), options.locks));
+    let session = Arc::new(Session::new(Arc::new(fs), options));
     let log = Arc::new(Log::default());
     let device = Arc::new(OnceLock::new());
     let stage = Stage {
