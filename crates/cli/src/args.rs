@@ -3,9 +3,12 @@
 use crate::bench;
 use crate::find;
 use crate::source::Source;
+use crate::{chmod, chown, cp, cwd, df, doctor, identity, ln, manual, mv, readlink, shell, touch};
+use crate::{truncate, xattr};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use fusewire::Identity;
+use std::path::{Path, PathBuf};
 
 /// Work with the files of a FUSE daemon or virtio-fs device, without a mount.
 #[derive(Debug, Parser)]
@@ -27,6 +30,12 @@ pub enum Action {
     Command(Command),
     /// Measure fusewire on this machine
     Bench(bench::Arguments),
+    /// Say what this machine allows, and what to do about the rest
+    Doctor(doctor::Doctor),
+    /// Write completions for a shell
+    Completions(manual::Completions),
+    /// Write the manual page
+    Man(manual::Man),
 }
 
 /// Options of every command.
@@ -51,6 +60,11 @@ pub struct Common {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub trace: Option<Format>,
 
+    /// Act as this user, whose rights are then checked: USER, USER:GROUP or USER:GROUP,GROUP…; what
+    /// the daemon itself may do stays as it is
+    #[arg(long = "as", global = true, value_name = "USER", value_parser = identity::parse)]
+    pub identity: Option<Identity>,
+
     /// Write what was sent and how long it took to standard error at the end
     #[arg(long, global = true, value_name = "FORMAT")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -58,7 +72,12 @@ pub struct Common {
 }
 
 /// A path, which may be empty: the commands say better what is wrong with that.
-fn path() -> impl TypedValueParser<Value = PathBuf> {
+pub fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|path| cwd::resolve(Path::new(&path)))
+}
+
+/// A path as it is: one of this host, or one that the command itself takes for one of the source.
+pub fn plain_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
@@ -94,6 +113,28 @@ pub enum Command {
     Rm(Rm),
     /// Make directories
     Mkdir(Mkdir),
+    /// Show how much room there is
+    Df(df::Df),
+    /// Copy files within the source
+    Cp(cp::Cp),
+    /// Give files and directories other names
+    Mv(mv::Mv),
+    /// Make hard and symbolic links
+    Ln(ln::Ln),
+    /// Show where symbolic links lead
+    Readlink(readlink::Readlink),
+    /// Set permission bits
+    Chmod(chmod::Chmod),
+    /// Set owners and groups
+    Chown(chown::Chown),
+    /// Set sizes
+    Truncate(truncate::Truncate),
+    /// Set times
+    Touch(touch::Touch),
+    /// Work with extended attributes
+    Xattr(xattr::Xattr),
+    /// Read commands and run them over one connection
+    Shell(shell::Shell),
     /// Show what was agreed on with the daemon, and its limits
     Info(Info),
 }
@@ -110,7 +151,7 @@ pub struct Ls {
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Paths in the source
-    #[arg(default_value = "/", value_parser = path())]
+    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -130,7 +171,7 @@ pub struct Tree {
     #[arg(long)]
     pub json: bool,
     /// Paths in the source
-    #[arg(default_value = "/", value_parser = path())]
+    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -164,7 +205,7 @@ pub struct Find {
     #[arg(long)]
     pub json: bool,
     /// Paths in the source
-    #[arg(default_value = "/", value_parser = path())]
+    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -176,8 +217,8 @@ pub struct Du {
     /// Show files, too
     #[arg(short, long)]
     pub all: bool,
-    /// Show the paths only, not the directories below
-    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
+    /// Show the paths only, not the directories below. (-s is the source.)
+    #[arg(long, conflicts_with_all = ["all", "max_depth"])]
     pub summarize: bool,
     /// Show no more than so many levels below the paths
     #[arg(short = 'd', long, value_name = "N")]
@@ -201,7 +242,7 @@ pub struct Du {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     /// Paths in the source
-    #[arg(default_value = "/", value_parser = path())]
+    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -241,7 +282,7 @@ pub struct Get {
     #[command(flatten)]
     pub copying: Copying,
     /// Paths in the source, and at last a file or directory of this host
-    #[arg(required = true, num_args = 2.., value_parser = path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, num_args = 2.., value_parser = plain_path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,
 }
 
@@ -252,7 +293,7 @@ pub struct Put {
     #[command(flatten)]
     pub copying: Copying,
     /// Files of this host, and at last a path in the source
-    #[arg(required = true, num_args = 2.., value_parser = path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, num_args = 2.., value_parser = plain_path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,
 }
 
@@ -300,6 +341,17 @@ impl Command {
             Command::Put(_) => "put",
             Command::Rm(_) => "rm",
             Command::Mkdir(_) => "mkdir",
+            Command::Df(_) => "df",
+            Command::Cp(_) => "cp",
+            Command::Mv(_) => "mv",
+            Command::Ln(_) => "ln",
+            Command::Readlink(_) => "readlink",
+            Command::Chmod(_) => "chmod",
+            Command::Chown(_) => "chown",
+            Command::Truncate(_) => "truncate",
+            Command::Touch(_) => "touch",
+            Command::Xattr(_) => "xattr",
+            Command::Shell(_) => "shell",
             Command::Info(_) => "info",
         }
     }

@@ -1,6 +1,6 @@
 //! Ctrl-C and the like.
 
-use fusewire::Client;
+use fusewire::{Canceller, Client};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -26,6 +26,8 @@ struct State {
     signal: AtomicI32,
     wind_down: AtomicBool,
     client: Mutex<Option<Client>>,
+    /// Of the command that a shell runs.
+    canceller: Mutex<Option<Canceller>>,
 }
 
 impl Interrupt {
@@ -62,6 +64,17 @@ impl Interrupt {
         *self.0.client() = None;
     }
 
+    /// From now on Ctrl-C ends the calls of one command of several.
+    pub fn cancel_by(&self, canceller: Canceller) {
+        *self.0.canceller() = Some(canceller);
+    }
+
+    /// That command is over, and with it what was asked of it.
+    pub fn command_is_over(&self) {
+        *self.0.canceller() = None;
+        self.0.signal.store(0, Ordering::Release);
+    }
+
     /// The first signal that came, if one did.
     pub fn signal(&self) -> Option<i32> {
         match self.0.signal.load(Ordering::Acquire) {
@@ -76,7 +89,20 @@ impl State {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn canceller(&self) -> std::sync::MutexGuard<'_, Option<Canceller>> {
+        self.canceller
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(self: &Arc<Self>, nth: usize, signal: i32) {
+        if signal == SIGINT
+            && let Some(canceller) = &*self.canceller()
+        {
+            self.signal.store(signal, Ordering::Release);
+            canceller.cancel();
+            return;
+        }
         if !self.wind_down.load(Ordering::Acquire) || nth > 1 {
             // A daemon of ours sees its connection close, and ends.
             std::process::exit(exit_code(signal));

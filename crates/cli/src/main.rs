@@ -5,30 +5,48 @@
 mod args;
 mod bench;
 mod cat;
+mod chmod;
+mod chown;
 mod context;
 mod copy;
+mod cp;
+mod cwd;
 mod descent;
+mod df;
+mod doctor;
 mod du;
 mod find;
+mod identity;
 mod info;
 mod interrupt;
+mod ln;
 mod ls;
+mod manual;
 mod mkdir;
+mod mode_change;
+mod mv;
+mod operands;
 mod paths;
+mod readlink;
 mod report;
 mod rm;
 mod session;
+mod shell;
 mod show;
 mod sorted;
 mod source;
 mod stat;
 mod stats;
+mod touch;
 mod tree;
+mod truncate;
+mod xattr;
 
 use args::{Action, Cli, Command, Common};
 use clap::Parser;
 use clap::error::ErrorKind;
 use context::Context;
+use fusewire::Client;
 use interrupt::Interrupt;
 use report::Report;
 use session::{Connect, Session};
@@ -44,6 +62,9 @@ fn main() {
         Ok(cli) => match &cli.action {
             Action::Command(command) => run(command, &cli.common),
             Action::Bench(arguments) => bench::run(arguments),
+            Action::Doctor(args) => doctor::run(args, &cli.common),
+            Action::Completions(args) => manual::completions(args),
+            Action::Man(args) => manual::man(args),
         },
         Err(error) => usage(&error),
     };
@@ -106,23 +127,32 @@ fn run(what: &Command, common: &Common) -> i32 {
     if copies {
         interrupt.wind_down();
     }
-    let printed = command(what, &session, &report, common);
-    let mut status = report.finish(&session.client);
-    if let Err(error) = printed {
-        status = match error.kind() {
-            io::ErrorKind::BrokenPipe => BROKEN_PIPE,
-            _ => {
-                report.line(&format!("cannot write the output: {error}"));
-                1
-            }
-        };
-    }
+    let status = match what {
+        Command::Shell(args) => shell::run(args, &session, &interrupt, common),
+        _ => {
+            let printed = command(what, &session, &report, common);
+            outcome(printed, &report, &session.client)
+        }
+    };
     if let Some(format) = common.stats {
         stats::print(&session.client.stats(), format);
     }
     interrupt.unwatch();
     session.close();
     status
+}
+
+/// The exit status of a command.
+fn outcome(printed: io::Result<()>, report: &Report, client: &Client) -> i32 {
+    let status = report.finish(client);
+    match printed {
+        Ok(()) => status,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => BROKEN_PIPE,
+        Err(error) => {
+            report.line(&format!("cannot write the output: {error}"));
+            1
+        }
+    }
 }
 
 /// Runs the command.
@@ -149,15 +179,27 @@ fn command(
         Command::Info(args) => info::run(args, session, &context)?,
         Command::Rm(args) => rm::run(args, &context),
         Command::Mkdir(args) => mkdir::run(args, &context),
+        Command::Df(args) => df::run(args, &context)?,
+        Command::Cp(args) => cp::run(args, &context),
+        Command::Mv(args) => mv::run(args, &context),
+        Command::Ln(args) => ln::run(args, &context),
+        Command::Readlink(args) => readlink::run(args, &context)?,
+        Command::Chmod(args) => chmod::run(args, &context),
+        Command::Chown(args) => chown::run(args, &context),
+        Command::Truncate(args) => truncate::run(args, &context),
+        Command::Touch(args) => touch::run(args, &context),
+        Command::Xattr(args) => xattr::run(args, &context)?,
+        Command::Shell(_) => report.line("a shell runs in no other"),
         Command::Get(args) => {
             let (sources, target) = copy::operands(&args.paths);
+            let sources: Vec<_> = sources.iter().map(|path| cwd::resolve(path)).collect();
             let copying = copy::Copying::new(&context, &args.copying, common.trace, session);
-            copy::get::run(&copying, sources, target);
+            copy::get::run(&copying, &sources, target);
         }
         Command::Put(args) => {
             let (sources, target) = copy::operands(&args.paths);
             let copying = copy::Copying::new(&context, &args.copying, common.trace, session);
-            copy::put::run(&copying, sources, target);
+            copy::put::run(&copying, sources, &cwd::resolve(target));
         }
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use crate::args::{Common, Format};
 use crate::source::Source;
-use fusewire::Client;
 use fusewire::transport::middleware::{TraceFormat, Traced};
 use fusewire::transport::vhost_user::{self, VhostUser, VhostUserInfo, Virtiofsd};
 use fusewire::transport::{Limits, Transport};
+use fusewire::{Client, Identity};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::{FileSystem, ServerOptions};
@@ -29,6 +29,7 @@ pub struct Connect {
     trace: Option<Format>,
     /// The umask of new files, if not the process's.
     umask: Option<u32>,
+    identity: Option<Identity>,
 }
 
 impl Connect {
@@ -36,6 +37,7 @@ impl Connect {
         Connect {
             trace: common.trace,
             umask,
+            identity: common.identity.clone(),
         }
     }
 
@@ -92,6 +94,9 @@ impl Connect {
         let mut builder = Client::builder();
         if let Some(umask) = self.umask {
             builder = builder.umask(umask);
+        }
+        if let Some(identity) = &self.identity {
+            builder = builder.identity(identity.clone());
         }
         let client = match self.trace {
             None => builder.connect(transport),

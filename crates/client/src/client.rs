@@ -329,6 +329,12 @@ impl Client {
         })
     }
 
+    /// Permission bits that new files do not get.
+    #[must_use]
+    pub fn umask(&self) -> u32 {
+        self.cred.umask
+    }
+
     /// On whose behalf calls are made.
     #[must_use]
     pub fn identity(&self) -> &Identity {

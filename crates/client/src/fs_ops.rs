@@ -15,6 +15,7 @@ use crate::walk::{self, Links, Place, Tail};
 use fusewire_sync::Arc;
 use fusewire_wire::abi::{EntryOut, FileKind, SetattrIn};
 use fusewire_wire::{InitFlags, SetattrValid, Target as LinkTarget};
+use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -459,19 +460,44 @@ impl Client {
     /// ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EBUSY (the root, `.` or `..`), EINVAL (into itself), or
     /// what the daemon says.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-        let (from, to) = (from.as_ref(), to.as_ref());
+        self.rename_with(from.as_ref(), to.as_ref(), RenameFlags::empty())
+    }
+
+    /// As [`Client::rename`], but replaces nothing.
+    ///
+    /// # Errors
+    /// EEXIST when something has the name already; EINVAL when the daemon cannot promise that; else
+    /// as [`Client::rename`].
+    pub fn rename_no_replace(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        self.rename_with(from.as_ref(), to.as_ref(), RenameFlags::NOREPLACE)
+    }
+
+    /// Gives each the name of the other, at once.
+    ///
+    /// # Errors
+    /// ENOENT when either is missing; EINVAL when the daemon cannot; else as [`Client::rename`].
+    pub fn exchange(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<()> {
+        self.rename_with(one.as_ref(), other.as_ref(), RenameFlags::EXCHANGE)
+    }
+
+    fn rename_with(&self, from: &Path, to: &Path, flags: RenameFlags) -> Result<()> {
         let from_place = self.place(from).map_err(self.fail("rename", from))?;
         let to_place = self.place(to).map_err(self.fail("rename", to))?;
         let (Tail::Name(old), Tail::Name(_)) = (&from_place.tail, &to_place.tail) else {
-            return Err(self.fail("rename", from)(Errno::BUSY));
+            let errno = if flags.contains(RenameFlags::NOREPLACE) {
+                Errno::EXIST
+            } else {
+                Errno::BUSY
+            };
+            return Err(self.fail("rename", from)(errno));
         };
         looking_again(&from_place.dir, old, || {
-            self.rename_at(&from_place, &to_place, 0)
+            self.rename_at(&from_place, &to_place, flags)
         })
         .map_err(self.fail("rename", from))
     }
 
-    fn rename_at(&self, from: &Place, to: &Place, flags: u32) -> Outcome<()> {
+    fn rename_at(&self, from: &Place, to: &Place, flags: RenameFlags) -> Outcome<()> {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
@@ -483,6 +509,11 @@ impl Client {
             return Err(Errno::NOTDIR);
         }
         let replaced = walk::lookup(&self.cred, &to.dir, new)?;
+        match &replaced {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Errno::NOENT),
+            _ => {}
+        }
         self.permit_removal(&from.dir, &moved)?;
         match &replaced {
             Some(replaced) => self.permit_removal(&to.dir, replaced)?,
@@ -494,11 +525,18 @@ impl Client {
             // Its `..` changes.
             moved.permit(&self.cred, Access::WRITE)?;
         }
+        if let Some(other) = &replaced
+            && flags.contains(RenameFlags::EXCHANGE)
+            && other.is_dir()
+            && !Arc::ptr_eq(&from.dir, &to.dir)
+        {
+            other.permit(&self.cred, Access::WRITE)?;
+        }
         to.dir.check_fresh()?;
         let result = self.rpc().rename(
             (&from.dir, walk::checked(old)?),
             (&to.dir, walk::checked(new)?),
-            flags,
+            flags.bits(),
         );
         if may_have_happened(&result) {
             for (dir, name) in [(&from.dir, old), (&to.dir, new)] {

@@ -6,4 +6,5 @@ pub mod mode;
 pub mod output;
 pub mod people;
 pub mod quote;
+pub mod size;
 pub mod time;

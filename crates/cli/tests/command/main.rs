@@ -1,12 +1,14 @@
 //! The built command, over every kind of source there is.
 
 mod bench;
+mod changing;
 mod copying;
 mod daemon;
 mod input;
 mod listing;
 mod places;
 mod removing;
+mod shell;
 mod signals;
 mod terminal;
 mod tracing;

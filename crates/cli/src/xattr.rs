@@ -1,0 +1,175 @@
+//! `fusewire xattr`
+
+use crate::context::Context;
+use crate::paths;
+use crate::report::Problem;
+use crate::show::json::Object;
+use crate::show::output::Output;
+use clap::{Args, Subcommand};
+use fusewire::SetXattr;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Works with extended attributes. Symbolic links are not followed.
+#[derive(Args, Debug)]
+pub struct Xattr {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Show the names of the attributes, or the values, too
+    List {
+        /// Show the values, too
+        #[arg(short, long)]
+        values: bool,
+        /// Write one JSON object a line: path, name, and with -v value, or value_hex when it is no
+        /// text
+        #[arg(long)]
+        json: bool,
+        /// Paths in the source
+        #[arg(required = true, value_parser = crate::args::path())]
+        paths: Vec<PathBuf>,
+    },
+    /// Write the value of an attribute to standard output
+    Get {
+        /// Name, such as user.comment
+        name: OsString,
+        /// Path in the source
+        #[arg(value_parser = crate::args::path())]
+        path: PathBuf,
+    },
+    /// Set an attribute
+    Set {
+        /// Only if it is not there
+        #[arg(long, conflicts_with = "replace")]
+        create: bool,
+        /// Only if it is there
+        #[arg(long)]
+        replace: bool,
+        /// Name, such as user.comment
+        name: OsString,
+        /// Value
+        value: OsString,
+        /// Paths in the source
+        #[arg(required = true, value_parser = crate::args::path())]
+        paths: Vec<PathBuf>,
+    },
+    /// Remove an attribute
+    Remove {
+        /// Name, such as user.comment
+        name: OsString,
+        /// Paths in the source
+        #[arg(required = true, value_parser = crate::args::path())]
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// Runs what was asked for.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn run(args: &Xattr, context: &Context<'_>) -> io::Result<()> {
+    let client = context.client;
+    match &args.action {
+        Action::List {
+            values,
+            json,
+            paths,
+        } => {
+            let mut out = Output::new();
+            for path in paths {
+                if context.report.stopped() {
+                    break;
+                }
+                if let Err(problem) = list(context, path, *values, *json, &mut out)? {
+                    context.report.problem(problem);
+                }
+            }
+            out.flush()
+        }
+        Action::Get { name, path } => {
+            let value = paths::check(path).and_then(|path| Ok(client.get_xattr(path, name)?));
+            match value {
+                Err(problem) => context.report.problem(problem),
+                Ok(None) => {
+                    let reason = format!("has no attribute {}", name.display());
+                    context.report.problem(Problem::about(path, reason));
+                }
+                Ok(Some(value)) => {
+                    let mut out = Output::new();
+                    out.name(&value)?;
+                    out.flush()?;
+                }
+            }
+            Ok(())
+        }
+        Action::Set {
+            create,
+            replace,
+            name,
+            value,
+            paths,
+        } => {
+            let how = match (create, replace) {
+                (true, _) => SetXattr::Create,
+                (_, true) => SetXattr::Replace,
+                _ => SetXattr::Any,
+            };
+            crate::operands::each(paths, context, |path| {
+                Ok(client.set_xattr(path, name, value.as_bytes(), how)?)
+            });
+            Ok(())
+        }
+        Action::Remove { name, paths } => {
+            crate::operands::each(paths, context, |path| Ok(client.remove_xattr(path, name)?));
+            Ok(())
+        }
+    }
+}
+
+/// The outer error is the output's, the inner one the file's.
+fn list(
+    context: &Context<'_>,
+    path: &PathBuf,
+    values: bool,
+    json: bool,
+    out: &mut Output,
+) -> io::Result<Result<(), Problem>> {
+    let client = context.client;
+    let names = paths::check(path).and_then(|path| Ok(client.list_xattr(path)?));
+    let names = match names {
+        Ok(names) => names,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    for name in names {
+        let value = match values.then(|| client.get_xattr(path, &name)).transpose() {
+            Ok(value) => value,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        // One that has gone since the names were listed has no value.
+        let value = value.flatten();
+        if json {
+            let object = Object::default()
+                .name("path", path.as_os_str().as_bytes())
+                .name("name", name.as_bytes());
+            let object = match &value {
+                Some(value) => object.name("value", value),
+                None => object,
+            };
+            object.write(out)?;
+            continue;
+        }
+        out.name(name.as_bytes())?;
+        if let Some(value) = value {
+            out.write_all(b"=")?;
+            let shown = crate::show::quote::for_terminal(&value);
+            out.write_all(shown.as_bytes())?;
+        }
+        out.end_line()?;
+    }
+    Ok(Ok(()))
+}

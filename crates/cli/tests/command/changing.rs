@@ -1,0 +1,278 @@
+//! cp, mv, ln, readlink, chmod, chown, truncate, touch, xattr, df
+
+use crate::places::{Place, everywhere, names, run_on, tree};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+fn mode(place: &Place, path: &str) -> u32 {
+    fs::symlink_metadata(place.at(path)).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn cp_copies_within_the_source() {
+    everywhere(|place| {
+        place.write("a", vec![b'a'; 300_000]);
+        place.write("tree/x/y", "y");
+        place.write("tree/z", "z");
+        symlink("x/y", place.at("tree/link")).unwrap();
+        fs::set_permissions(place.at("tree/x"), Permissions::from_mode(0o750)).unwrap();
+        fs::set_permissions(place.at("tree/z"), Permissions::from_mode(0o4711)).unwrap();
+        place.run(["cp", "a", "b"]).ok();
+        assert_eq!(fs::read(place.at("b")).unwrap(), vec![b'a'; 300_000]);
+        place.run(["mkdir", "into"]).ok();
+        place.run(["cp", "-r", "a", "tree", "into"]).ok();
+        assert_eq!(names(&place.at("into")), ["a", "tree"], "{place}");
+        assert_eq!(mode(place, "into/tree/x"), 0o750);
+        assert_eq!(mode(place, "into/tree/z"), 0o711, "set-id bits go");
+        assert_eq!(
+            fs::read_link(place.at("into/tree/link")).unwrap().to_str(),
+            Some("x/y")
+        );
+        place.run(["cp", "-a", "tree", "archive"]).ok();
+        assert_eq!(
+            tree(&place.at("archive")),
+            tree(&place.at("tree")),
+            "{place}"
+        );
+        // Nothing is replaced, or all is.
+        place.write("b", "old");
+        place.run(["cp", "-n", "a", "b"]).ok();
+        assert_eq!(fs::read(place.at("b")).unwrap(), b"old");
+        place.run(["cp", "-a", "tree", "into"]).ok();
+        let refused = place.run(["cp", "tree", "c"]);
+        let line = "fusewire: cp: tree: is a directory; use -r to copy it";
+        assert_eq!(refused.one_line(1), line);
+        let refused = place.run(["cp", "-r", "tree", "tree/x/new"]);
+        assert!(refused.one_line(1).contains("cannot be copied into itself"));
+        assert!(
+            place
+                .run(["cp", "a", "a"])
+                .one_line(1)
+                .starts_with("fusewire: cp: cannot copy a:")
+        );
+    });
+}
+
+#[test]
+fn mv_gives_other_names() {
+    everywhere(|place| {
+        for file in ["a", "b", "d/x"] {
+            place.write(file, file);
+        }
+        place.run(["mv", "a", "c"]).ok();
+        assert_eq!(names(place.served.path()), ["b", "c", "d"], "{place}");
+        place.run(["mv", "b", "c", "d"]).ok();
+        assert_eq!(names(&place.at("d")), ["b", "c", "x"]);
+        place.write("b", "another");
+        let kept = place.run(["mv", "-n", "b", "d"]);
+        assert_eq!(
+            kept.one_line(1),
+            "fusewire: mv: d/b: exists, so nothing was moved there"
+        );
+        place.run(["mv", "b", "d"]).ok();
+        assert_eq!(fs::read(place.at("d/b")).unwrap(), b"another");
+        let refused = place.run(["mv", "d", "d/below"]);
+        assert!(
+            refused.one_line(1).contains("cannot be moved into itself"),
+            "{}",
+            refused.err
+        );
+        let refused = place.run(["mv", "d/b", "d/c", "d/x"]);
+        assert!(refused.one_line(1).contains("is not a directory"));
+        assert!(
+            place
+                .run(["mv", "gone", "x"])
+                .one_line(1)
+                .contains("No such file")
+        );
+    });
+}
+
+#[test]
+fn ln_and_readlink_make_links_and_show_them() {
+    everywhere(|place| {
+        place.write("d/file", "text");
+        place.run(["ln", "d/file", "hard"]).ok();
+        assert_eq!(fs::metadata(place.at("hard")).unwrap().nlink(), 2);
+        place.run(["ln", "--symbolic", "d/file", "soft"]).ok();
+        place.run(["ln", "--symbolic", "../nowhere", "d"]).ok();
+        assert_eq!(
+            place.run(["readlink", "soft", "d/nowhere"]).ok(),
+            "d/file\n../nowhere\n"
+        );
+        place.run(["ln", "--symbolic", "d", "dir"]).ok();
+        assert_eq!(
+            place.run(["readlink", "-f", "dir/../soft"]).ok(),
+            "/d/file\n"
+        );
+        assert!(
+            place
+                .run(["ln", "d/file", "hard"])
+                .one_line(1)
+                .contains("File exists")
+        );
+        place.run(["ln", "--symbolic", "-f", "else", "soft"]).ok();
+        let json = place.run(["readlink", "--json", "soft"]).ok();
+        assert_eq!(json, "{\"path\":\"soft\",\"target\":\"else\"}\n");
+        assert!(
+            place
+                .run(["readlink", "d"])
+                .one_line(1)
+                .contains("Invalid argument")
+        );
+    });
+}
+
+#[test]
+fn chmod_takes_what_chmod_takes() {
+    everywhere(|place| {
+        place.write("tree/a", "");
+        place.write("tree/b/c", "");
+        symlink("a", place.at("tree/link")).unwrap();
+        place.run(["chmod", "640", "tree/a"]).ok();
+        assert_eq!(mode(place, "tree/a"), 0o640);
+        place.run(["chmod", "u+x,g-r", "tree/a"]).ok();
+        assert_eq!(mode(place, "tree/a"), 0o700);
+        place.run(["chmod", "-w", "tree/a"]).ok();
+        assert_eq!(mode(place, "tree/a"), 0o500);
+        place.run(["chmod", "-R", "u=rwX,go=rX", "tree"]).ok();
+        let modes = ["tree", "tree/a", "tree/b", "tree/b/c"].map(|path| mode(place, path));
+        assert_eq!(modes, [0o755, 0o755, 0o755, 0o644], "{place}");
+        let wrong = place.run(["chmod", "rwx", "tree"]);
+        assert!(wrong.one_line(2).contains("u+x"), "{}", wrong.err);
+    });
+}
+
+#[test]
+fn chown_needs_somebody_who_may() {
+    let place = Place::dir();
+    place.write("d/a", "");
+    if rustix::process::geteuid().is_root() {
+        place.run(["chown", "-R", "1234:4321", "d"]).ok();
+        let owner = |path: &str| {
+            let meta = fs::metadata(place.at(path)).unwrap();
+            (meta.uid(), meta.gid())
+        };
+        assert_eq!((owner("d"), owner("d/a")), ((1234, 4321), (1234, 4321)));
+        place.run(["chown", ":0", "d/a"]).ok();
+        assert_eq!(owner("d/a"), (1234, 0));
+    } else {
+        println!("NOT TESTED: giving files away: this is not root");
+    }
+    // With the rights of somebody else, whoever runs this.
+    let done = place.run(["--as", "4000:4000", "chown", "4000", "d"]);
+    assert!(
+        done.one_line(1).contains("Operation not permitted"),
+        "{}",
+        done.err
+    );
+    let wrong = place.run(["chown", "no such user", "d"]);
+    assert!(wrong.one_line(2).contains("no such user"));
+}
+
+#[test]
+fn truncate_and_touch_set_sizes_and_times() {
+    everywhere(|place| {
+        place.run(["truncate", "--size", "10K", "new"]).ok();
+        let size = || fs::metadata(place.at("new")).unwrap().len();
+        assert_eq!(size(), 10 << 10);
+        for (change, bytes) in [("-1k", 9 << 10), ("<5", 5), ("%4", 8), ("+1", 9), ("0", 0)] {
+            place.run(["truncate", "--size", change, "new"]).ok();
+            assert_eq!(size(), bytes, "{change} on {place}");
+        }
+        place.run(["truncate", "-c", "--size", "1", "gone"]).ok();
+        place.run(["touch", "-c", "gone"]).ok();
+        assert_eq!(names(place.served.path()), ["new"]);
+        place
+            .run(["touch", "-d", "2001-02-03T04:05:06.5Z", "new", "also"])
+            .ok();
+        let times = |path: &str| {
+            let meta = fs::metadata(place.at(path)).unwrap();
+            (meta.atime(), meta.mtime(), meta.mtime_nsec())
+        };
+        let then = 981_173_106;
+        assert_eq!(times("new"), (then, then, 500_000_000));
+        assert_eq!(times("also"), times("new"));
+        place.run(["touch", "-m", "-d", "@7", "also"]).ok();
+        assert_eq!(times("also"), (then, 7, 0));
+        place.run(["touch", "-r", "new", "also"]).ok();
+        assert_eq!(times("also"), times("new"));
+        place.run(["touch", "-a", "also"]).ok();
+        assert!(times("also").0 > then && times("also").1 == then);
+        let wrong = place.run(["touch", "-d", "yesterday", "new"]);
+        assert!(wrong.one_line(2).contains("2026-05-01"));
+    });
+}
+
+#[test]
+fn xattr_sets_shows_and_removes() {
+    let on_mem = |script: &str| {
+        let mut command = crate::places::fusewire();
+        command.args(["-s", "mem:", "shell"]);
+        crate::shell::feed(command, script)
+    };
+    let done = on_mem(
+        "touch a\n\
+         xattr set user.b 'two words' a\n\
+         xattr set user.a one a\n\
+         xattr list a\n\
+         xattr list -v a\n\
+         xattr get user.b a\n\
+         xattr remove user.b a\n\
+         xattr list --json -v a\n",
+    );
+    let expected = "user.b\nuser.a\n\
+                    user.b='two words'\nuser.a=one\n\
+                    two words\
+                    {\"name\":\"user.a\",\"path\":\"/a\",\"value\":\"one\"}\n";
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&done.ok()), sorted(expected));
+    let done = on_mem(
+        "touch a\n\
+         xattr set --replace user.a one a\n\
+         xattr get user.a a\n\
+         xattr remove user.a a\n\
+         xattr set --create user.a one a\n\
+         xattr set --create user.a one a\n",
+    );
+    assert_eq!(done.err.lines().count(), 4, "{}", done.err);
+    assert!(done.err.contains("has no attribute user.a"));
+}
+
+#[test]
+fn df_shows_what_the_file_system_says() {
+    let line = |args: &[&str]| {
+        let out = run_on("mem:?capacity=4M", args).ok();
+        let line = out.lines().last().unwrap().to_owned();
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line(&["df"]), ["4096", "0", "4096", "0%", "/"]);
+    assert_eq!(line(&["df", "-h"]), ["4.0M", "0", "4.0M", "0%", "/"]);
+    assert_eq!(line(&["df", "-i"])[4], "/");
+    let json = run_on("mem:?capacity=4M", ["df", "--json"]).ok();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["size_bytes"], 4 << 20);
+    assert_eq!(value["path"], "/");
+    everywhere(|place| {
+        let ours = place.run(["df", "--json"]).ok();
+        let ours: serde_json::Value = serde_json::from_str(&ours).unwrap();
+        let host = Command::new("stat")
+            .args(["-f", "-c", "%b %S"])
+            .arg(place.served.path())
+            .output()
+            .unwrap();
+        let host = String::from_utf8(host.stdout).unwrap();
+        let numbers: Vec<u64> = host
+            .split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect();
+        assert_eq!(ours["size_bytes"], numbers[0] * numbers[1], "{place}");
+    });
+}
