@@ -150,6 +150,9 @@ pub struct Ls {
     /// List directories below, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Write one JSON object a line, with attributes
+    #[arg(long, conflicts_with = "long")]
+    pub json: bool,
     /// Paths in the source
     #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
     pub paths: Vec<PathBuf>,
@@ -251,6 +254,9 @@ pub struct Stat {
     /// Follow symbolic links
     #[arg(short = 'L', long)]
     pub dereference: bool,
+    /// Write one JSON object a line
+    #[arg(long)]
+    pub json: bool,
     /// Paths in the source
     #[arg(required = true, value_parser = path())]
     pub paths: Vec<PathBuf>,

@@ -83,14 +83,7 @@ fn show(
         .put("type", mode::letter(entry.file_type()).to_string())
         .put("depth", entry.depth());
     if let Some(meta) = meta {
-        object = object
-            .put("size_bytes", meta.len())
-            .put("mode", meta.mode() & 0o7777)
-            .put("links", meta.nlink())
-            .put("uid", meta.uid())
-            .put("gid", meta.gid())
-            .put("inode", meta.ino())
-            .put("mtime_secs", meta.mtime());
+        object = object.attributes(meta);
     }
     object.write(out)
 }

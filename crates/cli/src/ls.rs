@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::descent::Descent;
 use crate::paths;
 use crate::report::{Problem, shown};
+use crate::show::json::Object;
 use crate::show::people::People;
 use crate::show::{columns, mode, quote, time};
 use crate::sorted::{self, MAX_SORTED};
@@ -246,7 +247,7 @@ impl<'a> Listing<'a> {
                 Err(error) => report.problem(error.into()),
             }
         }
-        if self.args.long {
+        if self.args.long || self.args.json {
             match entry.metadata() {
                 Ok(meta) => shown.meta = Some(Box::new(meta)),
                 Err(error) => report.problem(error.into()),
@@ -271,6 +272,9 @@ impl<'a> Listing<'a> {
     }
 
     fn header(&mut self, path: &Path, entries: &[Entry]) -> io::Result<()> {
+        if self.args.json {
+            return Ok(());
+        }
         if self.separate {
             writeln!(self.out)?;
         }
@@ -290,6 +294,17 @@ impl<'a> Listing<'a> {
 
     /// Shows entries of `directory`.
     fn print(&mut self, directory: &Path, entries: &[Entry]) -> io::Result<()> {
+        if self.args.json {
+            for entry in entries {
+                let path = directory.join(&entry.name);
+                let mut object = Object::default().name("path", path.as_os_str().as_bytes());
+                if let Some(meta) = &entry.meta {
+                    object = object.attributes(meta);
+                }
+                object.write(&mut self.out)?;
+            }
+            return Ok(());
+        }
         if self.args.long {
             return self.print_long(directory, entries);
         }

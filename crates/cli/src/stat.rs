@@ -4,6 +4,7 @@ use crate::args::Stat;
 use crate::context::Context;
 use crate::paths;
 use crate::report::Problem;
+use crate::show::json::Object;
 use crate::show::people::People;
 use crate::show::{mode, quote, time};
 use fusewire::Metadata;
@@ -26,6 +27,10 @@ pub fn run(args: &Stat, context: &Context<'_>) -> io::Result<()> {
             break;
         }
         match look(args, context, path) {
+            Ok((_, meta)) if args.json => Object::default()
+                .name("path", path.as_os_str().as_bytes())
+                .attributes(&meta)
+                .write(&mut out)?,
             Ok((name, meta)) => write!(out, "{}", Shown(&name, &meta, &mut people, &zone).text())?,
             Err(problem) => context.report.problem(problem),
         }

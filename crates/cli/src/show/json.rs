@@ -1,5 +1,7 @@
 //! Output for programs: one JSON object on a line.
 
+use super::mode;
+use fusewire::Metadata;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
@@ -24,6 +26,22 @@ impl Object {
                 self.put(&format!("{key}_hex"), digits)
             }
         }
+    }
+
+    /// What is known of a file.
+    pub fn attributes(self, meta: &Metadata) -> Self {
+        self.put("type", mode::letter(meta.file_type()).to_string())
+            .put("size_bytes", meta.len())
+            .put("mode", meta.mode() & 0o7777)
+            .put("links", meta.nlink())
+            .put("uid", meta.uid())
+            .put("gid", meta.gid())
+            .put("inode", meta.ino())
+            .put("blocks", meta.blocks())
+            .put("atime_secs", meta.atime())
+            .put("mtime_secs", meta.mtime())
+            .put("mtime_nanos", meta.mtime_nsec())
+            .put("ctime_secs", meta.ctime())
     }
 
     /// Writes the line.

@@ -198,3 +198,33 @@ fn memory_starts_empty() {
     assert_eq!(run_on("mem:", ["ls", "-a"]).ok(), ".\n..\n");
     assert_eq!(run_on("mem:", ["mkdir", "/a"]).ok(), "");
 }
+
+#[test]
+fn programs_get_a_line_of_json_for_each_file() {
+    everywhere(|place| {
+        fill(place);
+        let lines = |args: &[&str]| -> Vec<serde_json::Value> {
+            let out = place.run(args).ok();
+            out.lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect()
+        };
+        let listed = lines(&["ls", "-R", "--json"]);
+        let paths: Vec<_> = listed
+            .iter()
+            .map(|entry| entry["path"].as_str().unwrap())
+            .collect();
+        assert!(
+            paths.contains(&"/b.txt") && paths.contains(&"/sub/inner/deep"),
+            "{paths:?}"
+        );
+        let shown = &lines(&["stat", "--json", "Zed"])[0];
+        assert_eq!(shown["size_bytes"], 123_456);
+        assert_eq!(shown["mode"], 0o4750);
+        assert_eq!(shown["type"], "f");
+        let same = listed.iter().find(|entry| entry["path"] == "/Zed").unwrap();
+        for key in ["size_bytes", "inode", "mtime_secs", "uid"] {
+            assert_eq!(same[key], shown[key], "{key} on {place}");
+        }
+    });
+}
