@@ -47,7 +47,9 @@ impl Transfer<'_> {
             self.copying.check_running(self.remote)?;
             // One byte more than there should be: the answer then says that the end is there. Where
             // it is not, the size was no size.
-            let more = size.checked_sub(offset).and_then(|more| more.checked_add(1));
+            let more = size
+                .checked_sub(offset)
+                .and_then(|more| more.checked_add(1));
             let want = CHUNK_BYTES.min(more.unwrap_or(CHUNK_BYTES));
             let got = self
                 .file

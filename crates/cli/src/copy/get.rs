@@ -122,7 +122,7 @@ impl<'a> Copying<'a> {
         let mut dirs = vec![top];
         let mut walk = self.client.walk(source).min_depth(1).into_iter();
         while let Some(entry) = walk.next() {
-            if self.is_over() {
+            if self.gives_up() {
                 return;
             }
             match entry {

@@ -77,8 +77,11 @@ impl<'a> LocalDir<'a> {
             Err(errno) => return Err(failed("make directory", &path, self.report)(errno)),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let fd = open_below(&self.fd, name, flags, Mode::empty())
-            .map_err(failed("open directory", &path, self.report))?;
+        let fd = open_below(&self.fd, name, flags, Mode::empty()).map_err(failed(
+            "open directory",
+            &path,
+            self.report,
+        ))?;
         Ok(Arc::new(LocalDir {
             fd,
             path,

@@ -24,6 +24,7 @@ use fusewire::Client;
 use progress::Progress;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use temporary::Names;
 
 /// How many files are copied at once.
@@ -38,6 +39,8 @@ pub struct Copying<'a> {
     special: bool,
     progress: Progress,
     names: Names,
+    /// There was no room, and something was not done for that.
+    cut_short: AtomicBool,
 }
 
 /// The sources and the target of a command line.
@@ -67,6 +70,7 @@ impl<'a> Copying<'a> {
             special: args.special,
             progress,
             names: Names::new(),
+            cut_short: AtomicBool::new(false),
         }
     }
 
@@ -80,7 +84,7 @@ impl<'a> Copying<'a> {
         let run = pool::run(
             WORKERS,
             |job: J| {
-                if self.is_over() {
+                if self.gives_up() {
                     return;
                 }
                 if let Err(problem) = work(&job) {
@@ -89,7 +93,7 @@ impl<'a> Copying<'a> {
             },
             |queue| {
                 for source in sources {
-                    if self.is_over() {
+                    if self.gives_up() {
                         break;
                     }
                     if let Err(problem) = walk(source, queue) {
@@ -102,17 +106,21 @@ impl<'a> Copying<'a> {
             let problem = Problem::Line(format!("cannot start a thread: {error}"));
             self.report.problem(problem);
         }
-        if self.report.is_full() {
+        if self.cut_short.load(Ordering::Relaxed) {
             let text = "there is no room; what was left to do was not done";
             self.report.problem(Problem::Line(text.to_owned()));
         }
         self.progress.finish();
     }
 
-    /// Whether to begin another copy makes no sense. An endless tree ends here, too, at the latest
-    /// when the disk is full.
-    fn is_over(&self) -> bool {
-        self.report.stopped() || self.report.is_full()
+    /// Whether the next thing to do is not done, because that makes no sense any more. An endless
+    /// tree ends here, too, at the latest when the disk is full.
+    fn gives_up(&self) -> bool {
+        if self.report.is_full() {
+            self.cut_short.store(true, Ordering::Relaxed);
+            return true;
+        }
+        self.report.stopped()
     }
 
     /// Whether a copy of the directory `from` may be made in `into`, both of this host.
