@@ -2,7 +2,8 @@
 //!
 //! [`start`] runs a [`FileSystem`] on threads of this process and returns the client's end of the
 //! connection. [`dir::Directory`] serves a directory of the host, [`mem::Memory`] keeps everything
-//! in memory, and [`scripted`] wraps either into a peer that misbehaves on purpose.
+//! in memory, [`synthetic::Synthetic`] makes trees up by rule, and [`scripted`] wraps either into a
+//! peer that misbehaves on purpose.
 //!
 //! The servers do what FUSE daemons do: they trust the client to check permissions, to apply the
 //! umask and to serialise requests that depend on each other.
@@ -16,6 +17,7 @@ mod locks;
 pub mod mem;
 pub mod scripted;
 mod serve;
+pub mod synthetic;
 
 pub use caching::{CacheMode, Caching};
 pub use fs::{Call, Errno, Features, FileSystem, Reply, Result, Usage};
