@@ -43,8 +43,9 @@ pub enum Action {
 #[command(next_help_heading = "Options of every command")]
 pub struct Common {
     /// Where the files are: dir:PATH (a directory, served in process), mem: (memory, empty at
-    /// first; mem:?capacity=1M bounds it), vhost-user:SOCKET (a running daemon) or virtiofsd:PATH
-    /// (a virtiofsd started for a directory)
+    /// first; mem:?capacity=1M bounds it), vhost-user:SOCKET (a running daemon), virtiofsd:PATH (a
+    /// virtiofsd started for a directory) or synthetic:SHAPE (a tree made up by rule, to test
+    /// programs with, such as synthetic:endless or synthetic:wide?dirs=1000&files=1000)
     #[arg(
         short,
         long,

@@ -8,6 +8,7 @@ use fusewire::transport::{Limits, Transport};
 use fusewire::{Client, Identity};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
+use fusewire_server::synthetic::{Synthetic, SyntheticOptions};
 use fusewire_server::{FileSystem, ServerOptions};
 use std::any::Any;
 use std::fmt::Display;
@@ -57,6 +58,9 @@ impl Connect {
                     options.capacity_bytes = bytes;
                 }
                 self.serve(source, Memory::new(options))
+            }
+            Source::Synthetic(shape) => {
+                self.serve(source, Synthetic::new(*shape, SyntheticOptions::default()))
             }
             Source::VhostUser(socket) => {
                 let transport = vhost_user::connect(socket, &vhost_user::Options::default());

@@ -1,5 +1,6 @@
 //! Where files come from: the value of `--source`.
 
+use fusewire_server::synthetic::Shape;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +20,8 @@ pub enum Source {
     VhostUser(PathBuf),
     /// A virtiofsd to be started for this directory.
     Virtiofsd(PathBuf),
+    /// A tree made up by rule, for tests of programs.
+    Synthetic(Shape),
 }
 
 const FORMS: &str = "give dir:PATH, mem:, vhost-user:SOCKET or virtiofsd:PATH";
@@ -45,6 +48,12 @@ impl Source {
             b"vhost-user" => Ok(Source::VhostUser(path()?)),
             b"virtiofsd" => Ok(Source::Virtiofsd(path()?)),
             b"mem" => memory(rest),
+            b"synthetic" => {
+                let shape = std::str::from_utf8(rest)
+                    .unwrap_or_default()
+                    .parse::<Shape>();
+                Ok(Source::Synthetic(shape?))
+            }
             _ => Err(format!("there is no such kind; {FORMS}")),
         }
     }
@@ -53,7 +62,7 @@ impl Source {
     pub fn host_path(&self) -> Option<&Path> {
         match self {
             Source::Dir(path) | Source::Virtiofsd(path) => Some(path),
-            Source::Mem { .. } | Source::VhostUser(_) => None,
+            Source::Mem { .. } | Source::VhostUser(_) | Source::Synthetic(_) => None,
         }
     }
 
@@ -64,6 +73,7 @@ impl Source {
             Source::Mem { .. } => "mem",
             Source::VhostUser(_) => "vhost-user",
             Source::Virtiofsd(_) => "virtiofsd",
+            Source::Synthetic(_) => "synthetic",
         }
     }
 }
@@ -75,6 +85,7 @@ impl fmt::Display for Source {
             Source::Dir(path) | Source::VhostUser(path) | Source::Virtiofsd(path) => {
                 write!(f, "{}", path.display())
             }
+            Source::Synthetic(shape) => write!(f, "{shape}"),
             Source::Mem { capacity_bytes } => match capacity_bytes {
                 Some(bytes) => write!(f, "?capacity={bytes}"),
                 None => Ok(()),
@@ -131,6 +142,10 @@ mod tests {
             parse("virtiofsd:/srv"),
             Ok(Source::Virtiofsd("/srv".into()))
         );
+        assert_eq!(
+            parse("synthetic:wide?dirs=2&files=3"),
+            Ok(Source::Synthetic(Shape::Wide { dirs: 2, files: 3 }))
+        );
         for (text, capacity_bytes) in [
             ("mem:", None),
             ("mem:?capacity=0", Some(0)),
@@ -161,6 +176,8 @@ mod tests {
             "nfs:x",
             "DIR:.",
             "mem:x",
+            "synthetic:",
+            "synthetic:round",
             "mem:?capacity=",
             "mem:?capacity=1T",
             "mem:?capacity=+1",
