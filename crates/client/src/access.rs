@@ -7,6 +7,7 @@
 
 use fusewire_wire::SetattrValid;
 use fusewire_wire::abi::{Attr, FileKind, SetattrIn};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 /// Who checks permissions.
@@ -88,6 +89,8 @@ pub struct Capabilities {
     pub fowner: bool,
     /// CAP_FSETID: keep set-id bits.
     pub fsetid: bool,
+    /// CAP_LINUX_IMMUTABLE: make files immutable or append-only.
+    pub linux_immutable: bool,
     /// CAP_SYS_ADMIN: use `trusted.` attributes, change `security.` ones.
     pub sys_admin: bool,
     /// CAP_SETFCAP: change `security.capability`.
@@ -110,6 +113,7 @@ impl Capabilities {
             dac_read_search: has(2),
             fowner: has(3),
             fsetid: has(4),
+            linux_immutable: has(9),
             sys_admin: has(21),
             setfcap: has(31),
         }
@@ -238,7 +242,11 @@ impl Identity {
             if !self.owns(attr) {
                 return Err(Errno::PERM);
             }
-            if !self.in_group(attr.gid) && !self.capabilities.fsetid {
+            let gid = match valid.contains(SetattrValid::GID) {
+                true => change.gid,
+                false => attr.gid,
+            };
+            if !self.keeps_set_gid(gid) {
                 change.mode &= !SET_GID;
             }
         }
@@ -265,57 +273,114 @@ impl Identity {
         Ok(change)
     }
 
+    /// Whether the set-group-id bit may be for this group.
+    fn keeps_set_gid(&self, gid: u32) -> bool {
+        self.in_group(gid) || self.capabilities.fsetid
+    }
+
+    /// The mode without set-id bits. `None`: it has none that must go.
+    fn without_set_id(&self, attr: &Attr) -> Option<u32> {
+        let mut mode = attr.mode & !SET_UID;
+        // Without group execution, the bit once meant mandatory locking; it stays for the group.
+        if mode & GROUP_EXEC != 0 || !self.keeps_set_gid(attr.gid) {
+            mode &= !SET_GID;
+        }
+        (mode != attr.mode).then_some(mode)
+    }
+
     /// The mode a file must have before its data changes: without set-id bits, unless the identity
     /// may keep them. `None`: it may stay as it is.
     pub(crate) fn mode_before_write(&self, attr: &Attr) -> Option<u32> {
         if self.capabilities.fsetid || FileKind::from_mode(attr.mode) != Some(FileKind::Regular) {
             return None;
         }
-        let mut mode = attr.mode & !SET_UID;
-        // Without group execution, the bit once meant mandatory locking; it stays for the group.
-        if mode & GROUP_EXEC != 0 || !self.in_group(attr.gid) {
-            mode &= !SET_GID;
-        }
-        (mode != attr.mode).then_some(mode)
+        self.without_set_id(attr)
     }
 
-    /// Whether an extended attribute may be read or written.
+    /// The mode that chown(2) leaves, whoever calls it and even if neither id changes. `None`: it
+    /// stays as it is.
+    pub(crate) fn mode_after_chown(&self, attr: &Attr) -> Option<u32> {
+        match FileKind::from_mode(attr.mode) {
+            Some(FileKind::Directory | FileKind::Symlink) => None,
+            _ => self.without_set_id(attr),
+        }
+    }
+
+    /// The mode that setting an access ACL leaves. `None`: it stays as it is.
+    pub(crate) fn mode_after_acl(&self, attr: &Attr) -> Option<u32> {
+        let loses = attr.mode & SET_GID != 0 && !self.keeps_set_gid(attr.gid);
+        loses.then_some(attr.mode & !SET_GID)
+    }
+
+    /// Whether a file may be opened with such flags, beyond its rights.
     ///
     /// # Errors
-    /// EPERM, EACCES; ENODATA for reading what the identity must not know of.
-    pub(crate) fn may_xattr(&self, attr: &Attr, name: &[u8], access: Access) -> Result<(), Errno> {
+    /// EPERM for `O_NOATIME` on a file of somebody else's.
+    pub(crate) fn may_open_with(&self, attr: &Attr, flags: OFlags) -> Result<(), Errno> {
+        if flags.contains(OFlags::NOATIME) && !self.owns(attr) {
+            return Err(Errno::PERM);
+        }
+        Ok(())
+    }
+
+    /// Whether the flags of an inode may be set.
+    ///
+    /// # Errors
+    /// EPERM on a file of somebody else's.
+    pub(crate) fn may_set_inode_flags(&self, attr: &Attr) -> Result<(), Errno> {
+        match self.owns(attr) {
+            true => Ok(()),
+            false => Err(Errno::PERM),
+        }
+    }
+
+    /// Whether what is of this kind may have such an attribute, and the identity know of it; to be
+    /// asked whoever checks permissions.
+    ///
+    /// # Errors
+    /// EPERM; ENODATA for reading.
+    pub(crate) fn may_xattr_at_all(
+        &self,
+        kind: FileKind,
+        name: &[u8],
+        access: Access,
+    ) -> Result<(), Errno> {
         let writes = access == Access::WRITE;
-        if name.starts_with(b"trusted.") {
-            return match self.capabilities.sys_admin {
-                true => Ok(()),
-                false if writes => Err(Errno::PERM),
-                false => Err(Errno::NODATA),
-            };
-        }
-        if name.starts_with(b"user.") {
-            match FileKind::from_mode(attr.mode) {
-                Some(FileKind::Regular) => {}
-                Some(FileKind::Directory) => {
-                    if writes && attr.mode & STICKY != 0 && !self.owns(attr) {
-                        return Err(Errno::PERM);
-                    }
-                }
-                _ if writes => return Err(Errno::PERM),
-                _ => return Err(Errno::NODATA),
-            }
-            return self.may(attr, access);
-        }
-        if name.starts_with(b"security.") {
+        let allowed = if name.starts_with(b"trusted.") {
+            self.capabilities.sys_admin
+        } else if name.starts_with(b"user.") {
+            matches!(kind, FileKind::Regular | FileKind::Directory)
+        } else if name.starts_with(b"security.") && writes {
             // A daemon that is root would make an owner's program one with capabilities.
-            let allowed = match name {
+            match name {
                 b"security.capability" => self.capabilities.setfcap,
                 _ => self.capabilities.sys_admin,
-            };
-            return if writes && !allowed {
-                Err(Errno::PERM)
-            } else {
-                Ok(())
-            };
+            }
+        } else {
+            true
+        };
+        match (allowed, writes) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Errno::PERM),
+            (false, false) => Err(Errno::NODATA),
+        }
+    }
+
+    /// Whether an extended attribute may be read or written, as far as the rights to the file go.
+    ///
+    /// # Errors
+    /// EPERM, EACCES.
+    pub(crate) fn may_xattr(&self, attr: &Attr, name: &[u8], access: Access) -> Result<(), Errno> {
+        let writes = access == Access::WRITE;
+        if name.starts_with(b"trusted.") || name.starts_with(b"security.") {
+            return Ok(());
+        }
+        if name.starts_with(b"user.") {
+            let directory = FileKind::from_mode(attr.mode) == Some(FileKind::Directory);
+            if directory && writes && attr.mode & STICKY != 0 && !self.owns(attr) {
+                return Err(Errno::PERM);
+            }
+            return self.may(attr, access);
         }
         if writes && !self.owns(attr) {
             return Err(Errno::PERM);
@@ -501,40 +566,108 @@ mod tests {
         assert_eq!(other.mode_before_write(&file(0o2744, 5, 5)), None);
     }
 
+    /// As seen of chown(2) on a local file system.
+    #[test]
+    fn set_id_bits_go_when_the_owner_is_set() {
+        let owner = Identity::user(5, 5);
+        let root = Identity {
+            capabilities: Capabilities::all(),
+            ..Identity::user(0, 0)
+        };
+        let stranger = Identity::user(6, 6);
+        for (mode, who, left) in [
+            (0o6755, &owner, 0o755),
+            (0o6755, &root, 0o755),
+            (0o4644, &root, 0o644),
+            (0o2644, &owner, 0o2644),
+            (0o2644, &root, 0o2644),
+            (0o2644, &stranger, 0o644),
+            (0o755, &stranger, 0o755),
+        ] {
+            let attr = file(mode, 5, 5);
+            let mode = who.mode_after_chown(&attr).unwrap_or(attr.mode);
+            assert_eq!(mode & 0o7777, left, "{attr:?} by {who:?}");
+        }
+        assert_eq!(root.mode_after_chown(&dir(0o6755, 5)), None);
+        // The group that counts for chmod is the one that the file gets.
+        let both = SetattrIn {
+            mode: 0o2644,
+            gid: 7,
+            ..change(SetattrValid::MODE | SetattrValid::GID)
+        };
+        let who = Identity {
+            groups: vec![7],
+            ..Identity::user(5, 5)
+        };
+        let changed = who.may_change(&file(0o2644, 5, 9), both).unwrap();
+        assert_eq!(changed.mode, 0o2644);
+    }
+
+    #[test]
+    fn an_acl_takes_the_group_bit_of_others_groups() {
+        let who = Identity::user(5, 5);
+        let foreign = file(0o2755, 5, 9);
+        assert_eq!(who.mode_after_acl(&foreign), Some(foreign.mode & !SET_GID));
+        assert_eq!(who.mode_after_acl(&file(0o2755, 5, 5)), None);
+        assert_eq!(who.mode_after_acl(&file(0o755, 5, 9)), None);
+    }
+
+    #[test]
+    fn only_owners_hide_that_they_read() {
+        let who = Identity::user(5, 5);
+        let (own, theirs) = (file(0o644, 5, 5), file(0o644, 6, 5));
+        assert!(who.may_open_with(&own, OFlags::NOATIME).is_ok());
+        assert!(who.may_open_with(&theirs, OFlags::NOFOLLOW).is_ok());
+        let denied = who.may_open_with(&theirs, OFlags::NOATIME);
+        assert_eq!(denied, Err(Errno::PERM));
+    }
+
     #[test]
     fn attributes_follow_their_namespace() {
+        let both = |who: &Identity, attr: &Attr, name: &[u8], access| {
+            let kind = FileKind::from_mode(attr.mode).unwrap();
+            who.may_xattr_at_all(kind, name, access)?;
+            who.may_xattr(attr, name, access)
+        };
         let who = Identity::user(5, 5);
         let readable = file(0o644, 6, 6);
-        assert!(who.may_xattr(&readable, b"user.a", Access::READ).is_ok());
+        assert!(both(&who, &readable, b"user.a", Access::READ).is_ok());
         assert_eq!(
-            who.may_xattr(&readable, b"user.a", Access::WRITE),
+            both(&who, &readable, b"user.a", Access::WRITE),
             Err(Errno::ACCESS)
         );
         assert_eq!(
-            who.may_xattr(&readable, b"trusted.a", Access::READ),
+            both(&who, &readable, b"trusted.a", Access::READ),
             Err(Errno::NODATA)
         );
         assert_eq!(
-            who.may_xattr(&readable, b"trusted.a", Access::WRITE),
+            both(&who, &readable, b"trusted.a", Access::WRITE),
             Err(Errno::PERM)
         );
         assert_eq!(
-            who.may_xattr(&readable, b"security.a", Access::WRITE),
+            both(&who, &readable, b"security.a", Access::WRITE),
             Err(Errno::PERM)
         );
         // Not even the owner's: such a program could do what its owner may not.
         let own = file(0o755, 5, 5);
         for name in [&b"security.capability"[..], b"security.a"] {
-            assert_eq!(who.may_xattr(&own, name, Access::WRITE), Err(Errno::PERM));
-            assert!(who.may_xattr(&own, name, Access::READ).is_ok());
+            assert_eq!(both(&who, &own, name, Access::WRITE), Err(Errno::PERM));
+            assert!(both(&who, &own, name, Access::READ).is_ok());
         }
         let mut trusted = who.clone();
         trusted.capabilities.setfcap = true;
         let capability = b"security.capability";
-        assert!(trusted.may_xattr(&own, capability, Access::WRITE).is_ok());
+        assert!(both(&trusted, &own, capability, Access::WRITE).is_ok());
         assert_eq!(
-            who.may_xattr(&dir(0o1777, 0), b"user.a", Access::WRITE),
+            both(&who, &dir(0o1777, 0), b"user.a", Access::WRITE),
             Err(Errno::PERM)
         );
+        let link = Attr {
+            mode: FileKind::Symlink.mode_bits() | 0o777,
+            ..file(0, 5, 5)
+        };
+        let (read, write) = (Access::READ, Access::WRITE);
+        assert_eq!(both(&who, &link, b"user.a", read), Err(Errno::NODATA));
+        assert_eq!(both(&who, &link, b"user.a", write), Err(Errno::PERM));
     }
 }

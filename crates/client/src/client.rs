@@ -141,6 +141,7 @@ const OFFERED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::MAX_PAGES)
     .union(InitFlags::CREATE_SUPP_GROUP)
     .union(InitFlags::SUBMOUNTS)
+    .union(InitFlags::SETXATTR_EXT)
     .union(InitFlags::POSIX_LOCKS)
     .union(InitFlags::FLOCK_LOCKS)
     .union(InitFlags::NO_OPEN_SUPPORT)

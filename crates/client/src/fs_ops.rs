@@ -634,7 +634,8 @@ impl Client {
         self.change("set times", path, links, change)
     }
 
-    /// Sets owner and group of what `path` leads to; `None` leaves one as it is.
+    /// Sets owner and group of what `path` leads to; `None` leaves one as it is. Files lose their
+    /// set-id bits by it, as chown(2) says, also when both are `None`.
     ///
     /// # Errors
     /// EINVAL for the id 2³² − 1, which means none; EPERM, or as [`Client::metadata`].
@@ -671,7 +672,9 @@ impl Client {
             change.gid = gid;
         }
         change.valid = valid.bits();
-        self.change("set owner", path, links, change)
+        self.resolve(path, links)
+            .and_then(|node| change_owner(&self.cred, &node, change))
+            .map_err(self.fail("set owner", path))
     }
 
     fn change(
@@ -749,6 +752,19 @@ pub(crate) fn mode_change(mode: u32) -> SetattrIn {
         mode: mode & PERMISSION_BITS,
         ..SetattrIn::default()
     }
+}
+
+/// SETATTR of owner and group, by which set-id bits go, even if both stay.
+fn change_owner(cred: &Cred, node: &Arc<Node>, mut change: SetattrIn) -> Outcome<()> {
+    if !node.is_dir() {
+        // Bits that others have set meanwhile go, too.
+        node.expire_attr();
+        if let Some(mode) = cred.identity.mode_after_chown(&node.attr(cred, None)?) {
+            change.valid |= SetattrValid::MODE.bits();
+            change.mode = mode & PERMISSION_BITS;
+        }
+    }
+    setattr(cred, node, change)
 }
 
 /// Sends a SETATTR that leaves the size alone, and takes the attributes that come back.

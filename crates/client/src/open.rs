@@ -108,7 +108,8 @@ impl OpenOptions {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// EINVAL for options that do not go together; ENOENT, EEXIST, EISDIR, ENOTDIR, ELOOP, ENXIO
+    /// EINVAL for options that do not go together; EPERM for `O_NOATIME` on a file of somebody
+    /// else's; EACCES, ENOENT, EEXIST, EISDIR, ENOTDIR, ELOOP, ENXIO
     /// (a device, pipe or socket, which has nothing behind it here), or what the daemon says to
     /// LOOKUP, OPEN and CREATE.
     pub fn open(&self, client: &Client, path: impl AsRef<Path>) -> Result<File> {
@@ -219,6 +220,11 @@ impl OpenOptions {
             access = access.and(Access::WRITE);
         }
         node.permit(&client.cred, access)?;
+        let further = OFlags::from_bits_retain(flags);
+        if further.contains(OFlags::NOATIME) {
+            let identity = &client.cred.identity;
+            identity.may_open_with(&node.attr(&client.cred, None)?, further)?;
+        }
         if self.truncate {
             node.drop_set_id(&client.cred)?;
         }

@@ -22,17 +22,52 @@ type Outcome<T> = std::result::Result<T, Errno>;
 /// Field of statx(2): the birth time is there.
 const STATX_BTIME: u32 = 0x800;
 
-/// Commands of ioctl(2) for the flags of an inode; see ioctl_iflags(2). The size that is part of
-/// their numbers is one of `long`, but what they take is an `int`.
+/// Commands of ioctl(2) for the flags of an inode; see ioctl_iflags(2).
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+/// The same for XFS's kind of flags, which come first in its argument.
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 
-/// Parts of the number of a command.
-const fn ioc_size(cmd: u32) -> u32 {
-    cmd >> 16 & 0x3fff
-}
+/// Flags of an inode by which nobody can change it, or only append to it, and the same of XFS.
+const IMMUTABLE: u32 = 0x10;
+const APPEND: u32 = 0x20;
+const XFS_IMMUTABLE: u32 = 0x8;
+const XFS_APPEND: u32 = 0x10;
+
+/// Directions in the number of a command.
 const IOC_WRITE: u32 = 1 << 30;
 const IOC_READ: u32 = 2 << 30;
+
+/// Length of a command's argument, in bytes.
+const fn argument_bytes(cmd: u32) -> usize {
+    match cmd {
+        // Their numbers say `long`, but what they take is an `int`.
+        FS_IOC_GETFLAGS | FS_IOC_SETFLAGS => 4,
+        _ => (cmd >> 16 & 0x3fff) as usize,
+    }
+}
+
+/// Which flags for a privileged few a command would leave an inode with, as those of
+/// `FS_IOC_GETFLAGS`. `None`: it sets no flags.
+fn privileged_flags(cmd: u32, argument: &[u8]) -> Option<u32> {
+    let flags = argument
+        .first_chunk()
+        .map(|first| u32::from_ne_bytes(*first));
+    match cmd {
+        FS_IOC_SETFLAGS => Some(flags? & (IMMUTABLE | APPEND)),
+        FS_IOC_FSSETXATTR => {
+            let (flags, mut wanted) = (flags?, 0);
+            if flags & XFS_IMMUTABLE != 0 {
+                wanted |= IMMUTABLE;
+            }
+            if flags & XFS_APPEND != 0 {
+                wanted |= APPEND;
+            }
+            Some(wanted)
+        }
+        _ => None,
+    }
+}
 
 impl Client {
     /// Whether this client's identity may access what `path` leads to so; as faccessat(2) with
@@ -108,6 +143,10 @@ fn make_unnamed(client: &Client, dir: &Arc<Node>, flags: u32, mode: u32) -> Outc
     let core = client.core();
     let sampled = core.attr_version();
     let mode = FileKind::Regular.mode_bits() | (mode & PERMISSION_BITS);
+    if !dir.is_dir() {
+        return Err(Errno::NOTDIR);
+    }
+    dir.permit(&client.cred, Access::WRITE.and(Access::SEARCH))?;
     // The name is not sent; it has to be one.
     let new = client.new_in(dir, b"-", mode)?;
     let (entry, open) = core.with_descriptors(|| client.rpc().tmpfile(&new, flags))?;
@@ -152,34 +191,73 @@ impl File {
     }
 
     /// Device control: ioctl(2), as far as a command's number says all about its argument.
-    /// `argument` is as long as the number says; it is what the daemon gets (`_IOW`), what it fills
-    /// in (`_IOR`), or both. Returns the result of the call.
+    /// `argument` is as long as the number says (4 bytes for `FS_IOC_GETFLAGS` and
+    /// `FS_IOC_SETFLAGS`, whatever theirs say); it is what the daemon gets (`_IOW`), what it fills
+    /// in (`_IOR`), or both. Returns the result of the call, 0 or more.
     ///
     /// # Errors
-    /// EINVAL when the argument is of another size; ENOTTY when the daemon has no such command; EIO
-    /// when it wants more of the caller's memory; or what else it says.
+    /// EINVAL when the argument is of another size; EPERM for setting flags of an inode as
+    /// [`File::set_inode_flags`]; ENOTTY when the daemon has no such command; EIO when it wants
+    /// more of the caller's memory; or what else it says.
     pub fn ioctl(&self, cmd: u32, argument: &mut [u8]) -> Result<i32> {
         let mut ioctl = || {
-            if argument.len() != ioc_size(cmd) as usize {
+            if argument.len() != argument_bytes(cmd) {
                 return Err(Errno::INVAL);
             }
-            self.control(cmd, argument)
+            self.control(cmd, argument).map(|(result, _)| result)
         };
         ioctl().map_err(self.fail("ioctl"))
     }
 
-    fn control(&self, cmd: u32, argument: &mut [u8]) -> Outcome<i32> {
+    /// Returns the result and how many bytes of the argument were filled in.
+    fn control(&self, cmd: u32, argument: &mut [u8]) -> Outcome<(i32, usize)> {
+        let handle = self.handle();
+        let rpc = handle.node().core().rpc(self.cred());
+        if let Some(wanted) = privileged_flags(cmd, argument) {
+            self.permit_inode_flags(wanted)?;
+        }
         let input: &[u8] = if cmd & IOC_WRITE != 0 { argument } else { &[] };
         let room = if cmd & IOC_READ != 0 {
             argument.len() as u32
         } else {
             0
         };
-        let handle = self.handle();
-        let rpc = handle.node().core().rpc(self.cred());
-        let (result, output) = rpc.ioctl(handle, handle.open(), cmd, input, room)?;
+        let answer = rpc.ioctl(handle, handle.open(), cmd, input, room);
+        if cmd & IOC_WRITE != 0 {
+            // Some commands change attributes.
+            handle.node().expire_attr();
+        }
+        let (result, output) = answer?;
+        if result < 0 {
+            return Err(match result.unsigned_abs() {
+                errno @ 1..=4095 => Errno::from_raw_os_error(errno as i32),
+                _ => Errno::IO,
+            });
+        }
         argument[..output.len()].copy_from_slice(&output);
-        Ok(result)
+        Ok((result, output.len()))
+    }
+
+    /// Whether the flags of the inode may be set to ones with `wanted` of the privileged ones. Linux
+    /// asks this whoever checks permissions, and so does the client.
+    fn permit_inode_flags(&self, wanted: u32) -> Outcome<()> {
+        let (cred, handle) = (self.cred(), self.handle());
+        let identity = &cred.identity;
+        identity.may_set_inode_flags(&handle.node().attr(cred, Some(handle))?)?;
+        if !identity.capabilities.linux_immutable
+            && self.read_inode_flags()? & (IMMUTABLE | APPEND) != wanted
+        {
+            return Err(Errno::PERM);
+        }
+        Ok(())
+    }
+
+    fn read_inode_flags(&self) -> Outcome<u32> {
+        let mut flags = [0; 4];
+        match self.control(FS_IOC_GETFLAGS, &mut flags)? {
+            (_, 4) => Ok(u32::from_ne_bytes(flags)),
+            _ => Err(Errno::IO),
+        }
     }
 
     /// Flags of the inode, such as immutable or append-only; see ioctl_iflags(2).
@@ -187,20 +265,20 @@ impl File {
     /// # Errors
     /// ENOTTY when the daemon has none, or what else it says.
     pub fn inode_flags(&self) -> Result<u32> {
-        let mut flags = [0; 4];
-        self.control(FS_IOC_GETFLAGS, &mut flags)
-            .map(|_| u32::from_ne_bytes(flags))
+        self.read_inode_flags()
             .map_err(self.fail("get inode flags"))
     }
 
     /// Sets the flags of the inode.
     ///
     /// # Errors
-    /// EPERM, EOPNOTSUPP for flags that cannot be set; else as [`File::inode_flags`].
+    /// EPERM for anybody but the owner, and for changing the flags immutable and append-only without
+    /// CAP_LINUX_IMMUTABLE; EOPNOTSUPP for flags that cannot be set; else as
+    /// [`File::inode_flags`].
     pub fn set_inode_flags(&self, flags: u32) -> Result<()> {
-        let result = self.control(FS_IOC_SETFLAGS, &mut flags.to_ne_bytes());
-        self.handle().node().expire_attr();
-        result.map(drop).map_err(self.fail("set inode flags"))
+        self.control(FS_IOC_SETFLAGS, &mut flags.to_ne_bytes())
+            .map(drop)
+            .map_err(self.fail("set inode flags"))
     }
 
     /// Block of the device that holds a block of the file, both counted in blocks of `block_bytes`;

@@ -3,6 +3,7 @@
 use crate::access::{Access, Checks};
 use crate::client::Client;
 use crate::error::Result;
+use crate::fs_ops;
 use crate::node::Node;
 use crate::walk::Links;
 use fusewire_sync::Arc;
@@ -14,6 +15,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 type Outcome<T> = std::result::Result<T, Errno>;
+
+/// The attribute that holds the access ACL, by which the mode changes, too.
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
 /// Whether an attribute may or must exist before it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,9 +77,17 @@ impl Client {
         self.on_node("set attribute", path.as_ref(), |node| {
             let name = checked(name.as_ref())?;
             self.permit_xattr(node, name, Access::WRITE)?;
-            let result = self.rpc().setxattr(node, name, value, flags.bits());
+            let mode = self.mode_after_xattr(node, name)?;
+            let kill_sgid = mode.is_some();
+            let result = self
+                .rpc()
+                .setxattr(node, name, value, flags.bits(), kill_sgid);
             node.expire_attr();
-            result
+            let told = result?;
+            match mode {
+                Some(mode) if !told => fs_ops::setattr(&self.cred, node, fs_ops::mode_change(mode)),
+                _ => Ok(()),
+            }
         })
     }
 
@@ -113,11 +125,21 @@ impl Client {
     }
 
     fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<()> {
+        let (identity, name) = (&self.cred.identity, name.as_bytes());
+        identity.may_xattr_at_all(node.kind(), name, access)?;
         if self.core().checks == Checks::Daemon {
             return Ok(());
         }
-        let identity = &self.cred.identity;
-        identity.may_xattr(&node.attr(&self.cred, None)?, name.as_bytes(), access)
+        identity.may_xattr(&node.attr(&self.cred, None)?, name, access)
+    }
+
+    /// The mode that the file must have when the attribute has been set, if it is not to stay.
+    fn mode_after_xattr(&self, node: &Arc<Node>, name: XattrName<'_>) -> Outcome<Option<u32>> {
+        if self.core().checks == Checks::Daemon || name.as_bytes() != ACCESS_ACL {
+            return Ok(None);
+        }
+        let attr = node.attr(&self.cred, None)?;
+        Ok(self.cred.identity.mode_after_acl(&attr))
     }
 
     fn on_node<T>(

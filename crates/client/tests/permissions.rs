@@ -1,8 +1,12 @@
 //! A daemon that does not check permissions cannot be used to do what the caller may not.
 
-use fusewire::{Allocate, Client, Identity, OpenOptions, SetXattr, Time, Times};
+use fusewire::{Allocate, Checks, Client, Identity, OpenOptions, SetXattr, Time, Times};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::{Errno, ServerOptions, start_shared};
+use fusewire_server::scripted::{self, Action, Rules};
+use fusewire_server::{
+    Call, Errno, Features, FileSystem, Reply, ServerOptions, Usage, start, start_shared,
+};
+use fusewire_wire::{InitFlags, Opcode};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -188,6 +192,160 @@ fn changed_data_loses_set_id_bits() {
             admin.remove_file("/f").unwrap();
         }
     });
+}
+
+/// Whoever calls, and whether or not anything changes.
+#[test]
+fn files_that_are_given_away_lose_set_id_bits() {
+    as_admin_and(user(), |admin, user| {
+        for (owner, group) in [
+            (None, None),
+            (None, Some(SHARED_GROUP)),
+            (Some(OWNER), None),
+        ] {
+            for by in [admin, user] {
+                file(admin, "/f", OWNER, 0o6755);
+                by.chown("/f", owner, group).unwrap();
+                user.drop_caches();
+                let bits = user.metadata("/f").unwrap().mode() & 0o7777;
+                assert_eq!(bits, 0o755, "to {owner:?} {group:?}");
+                admin.drop_caches();
+                admin.remove_file("/f").unwrap();
+                user.drop_caches();
+            }
+        }
+        file(admin, "/theirs", OTHER, 0o4755);
+        denied(user.chown("/theirs", None, None), Errno::PERM);
+        // Bits that are set behind the back of whoever thinks there are none.
+        file(admin, "/f", OWNER, 0o755);
+        assert_eq!(user.metadata("/f").unwrap().mode() & 0o7777, 0o755);
+        admin.set_permissions("/f", mode(0o4755)).unwrap();
+        user.chown("/f", None, None).unwrap();
+        admin.drop_caches();
+        assert_eq!(admin.metadata("/f").unwrap().mode() & 0o7777, 0o755);
+        directory(admin, "/dir", OWNER, 0o2755);
+        user.chown("/dir", None, Some(SHARED_GROUP)).unwrap();
+        user.drop_caches();
+    });
+}
+
+#[test]
+fn only_owners_open_without_access_times() {
+    const O_NOATIME: u32 = 0o1_000_000;
+    as_admin_and(user(), |admin, user| {
+        file(admin, "/own", OWNER, 0o644);
+        file(admin, "/theirs", OTHER, 0o666);
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(O_NOATIME);
+        options.open(user, "/own").unwrap();
+        denied(options.open(user, "/theirs"), Errno::PERM);
+        options.open(admin, "/theirs").unwrap();
+    });
+}
+
+/// Memory that agrees on SETXATTR_EXT or does not.
+struct Flagged {
+    memory: Memory,
+    ext: bool,
+}
+
+impl FileSystem for Flagged {
+    fn features(&self) -> Features {
+        let mut features = self.memory.features();
+        features.flags.set(InitFlags::SETXATTR_EXT, self.ext);
+        features
+    }
+
+    fn begin(&self) {
+        self.memory.begin();
+    }
+
+    fn call(&self, call: &Call<'_>) -> fusewire_server::Result<Reply> {
+        self.memory.call(call)
+    }
+
+    fn forget(&self, node: u64, nlookup: u64) {
+        self.memory.forget(node, nlookup);
+    }
+
+    fn usage(&self) -> Usage {
+        self.memory.usage()
+    }
+}
+
+/// An access ACL is a way to set the mode, and must not keep what chmod(2) would not.
+#[test]
+fn an_access_acl_takes_the_group_bit_of_foreign_groups() {
+    const ACL: &str = "system.posix_acl_access";
+    for (group, ext, told, left) in [
+        (OTHER, true, 1, 0o2755),
+        (OTHER, false, 0, 0o755),
+        (SHARED_GROUP, true, 0, 0o2755),
+        (SHARED_GROUP, false, 0, 0o2755),
+    ] {
+        let fs = Flagged {
+            memory: Memory::new(MemOptions::default()),
+            ext,
+        };
+        let rules = Rules::new().every(Opcode::Setxattr, Action::Body(Vec::new()));
+        let (transport, peer) = scripted::start(fs, rules, &ServerOptions::default()).unwrap();
+        let mut root = Identity::user(0, 0);
+        root.capabilities = fusewire::Capabilities::all();
+        let builder = Client::builder().identity(root).umask(0);
+        let admin = builder.connect(transport).unwrap();
+        let user = admin.with_identity(user()).unwrap();
+        file(&admin, "/f", OWNER, 0o755);
+        admin.chown("/f", None, Some(group)).unwrap();
+        admin.set_permissions("/f", mode(0o2755)).unwrap();
+        // What another attribute is called tells nothing of the mode.
+        for name in ["user.a", "system.posix_acl_default", ACL] {
+            user.set_xattr("/f", name, b"acl", SetXattr::Any).unwrap();
+        }
+        let flags: Vec<u32> = peer
+            .log()
+            .iter()
+            .filter(|seen| seen.opcode == Some(Opcode::Setxattr))
+            .map(|seen| seen.flags)
+            .collect();
+        assert_eq!(flags, [0, 0, told], "group {group}, ext {ext}");
+        user.drop_caches();
+        let bits = user.metadata("/f").unwrap().mode() & 0o7777;
+        // A daemon that was told clears the bit itself; this one only writes down what it hears.
+        assert_eq!(bits, left, "group {group}, ext {ext}");
+        admin.set_xattr("/f", ACL, b"acl", SetXattr::Any).unwrap();
+        let log = peer.log();
+        assert_eq!(log.last().map(|seen| seen.flags), Some(0));
+    }
+}
+
+/// Whoever checks permissions: some rules are not about rights to a file.
+#[test]
+fn some_rules_are_not_left_to_the_daemon() {
+    let fs = Memory::new(MemOptions::default());
+    let (transport, _server) = start(fs, &ServerOptions::default()).unwrap();
+    let client = Client::builder()
+        .identity(user())
+        .checks(Checks::Daemon)
+        .connect(transport)
+        .unwrap();
+    client.write("/f", b"").unwrap();
+    client.symlink("f", "/link").unwrap();
+    for name in ["trusted.a", "security.capability"] {
+        denied(
+            client.set_xattr("/f", name, b"", SetXattr::Any),
+            Errno::PERM,
+        );
+    }
+    denied(
+        client.set_xattr("/link", "user.a", b"", SetXattr::Any),
+        Errno::PERM,
+    );
+    assert_eq!(client.get_xattr("/link", "user.a").unwrap(), None);
+    // While this one is about rights.
+    client.chown("/f", Some(OTHER), Some(OTHER)).unwrap();
+    client
+        .set_xattr("/f", "user.a", b"", SetXattr::Any)
+        .unwrap();
 }
 
 #[test]

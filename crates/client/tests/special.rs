@@ -10,6 +10,7 @@ use fusewire_wire::abi::{
     BmapOut, IoctlOut, NotifyPollWakeupOut, OutHeader, PollOut, Statx, StatxOut,
 };
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -249,7 +250,7 @@ fn device_control_moves_what_its_number_says() {
 fn a_daemon_without_device_control_is_no_terminal() {
     let (client, peer) = connect(Rules::new());
     let file = client.create("/file").unwrap();
-    fails_with(file.ioctl(GETFLAGS, &mut [0; 8]), Errno::NOTTY);
+    fails_with(file.ioctl(GETFLAGS, &mut [0; 4]), Errno::NOTTY);
     fails_with(file.inode_flags(), Errno::NOTTY);
     drop(file);
     ends_clean(client, peer);
@@ -259,6 +260,77 @@ fn a_daemon_without_device_control_is_no_terminal() {
     let (client, _peer) = connect(Rules::new().every(Opcode::Ioctl, Action::Body(reply)));
     let file = client.create("/file").unwrap();
     fails_with(file.ioctl(0x7a04, &mut []), Errno::IO);
+    // A negative result is an errno, if there is such a one.
+    for (result, errno) in [
+        (-22, Errno::INVAL),
+        (-4096, Errno::IO),
+        (i32::MIN, Errno::IO),
+    ] {
+        let reply = ioctl_reply(result, 0, &[]);
+        let (client, _peer) = connect(Rules::new().every(Opcode::Ioctl, Action::Body(reply)));
+        let file = client.create("/file").unwrap();
+        fails_with(file.ioctl(0x7a04, &mut []), errno);
+        fails_with(file.inode_flags(), errno);
+    }
+    // Half of the flags is none of them.
+    let reply = ioctl_reply(0, 0, &[1, 2]);
+    let (client, _peer) = connect(Rules::new().every(Opcode::Ioctl, Action::Body(reply)));
+    fails_with(client.create("/file").unwrap().inode_flags(), Errno::IO);
+}
+
+/// A daemon that lets everybody set flags, and says which are set.
+#[test]
+fn flags_of_an_inode_are_its_owners() {
+    const IMMUTABLE: u32 = 0x10;
+    const NO_DUMP: u32 = 0x40;
+    const FSSETXATTR: u32 = 0x401c_5820;
+    let flags = |flags: u32| {
+        let reading = ioctl_reply(0, 0, &flags.to_ne_bytes());
+        move |seen: &Seen| match (seen.opcode, seen.size) {
+            // What comes back of FS_IOC_GETFLAGS, which sends nothing.
+            (Some(Opcode::Ioctl), 0) => Action::Body(reading.clone()),
+            (Some(Opcode::Ioctl), _) => Action::Body(ioctl_reply(0, 0, &[])),
+            _ => Action::Answer,
+        }
+    };
+    let root = || {
+        let mut root = Identity::user(0, 0);
+        root.capabilities = fusewire::Capabilities::all();
+        Client::builder().identity(root)
+    };
+    let (admin, peer) = connect_as(flags(IMMUTABLE), root());
+    admin.write("/file", b"").unwrap();
+    admin.chown("/file", Some(1000), Some(1000)).unwrap();
+    let mut all = OpenOptions::new();
+    admin
+        .set_permissions("/file", PermissionsExt::from_mode(0o666))
+        .unwrap();
+    let all = all.read(true).write(true);
+    let open = |uid| {
+        let client = admin.with_identity(Identity::user(uid, uid)).unwrap();
+        all.open(&client, "/file").unwrap()
+    };
+    let (owner, other) = (open(1000), open(2000));
+    assert_eq!(other.inode_flags().unwrap(), IMMUTABLE);
+    fails_with(other.set_inode_flags(IMMUTABLE), Errno::PERM);
+    fails_with(
+        other.ioctl(0x4008_6602, &mut IMMUTABLE.to_ne_bytes()),
+        Errno::PERM,
+    );
+    let mut xfs = [0; 28];
+    fails_with(other.ioctl(FSSETXATTR, &mut xfs), Errno::PERM);
+    owner.set_inode_flags(IMMUTABLE | NO_DUMP).unwrap();
+    fails_with(owner.set_inode_flags(NO_DUMP), Errno::PERM);
+    fails_with(owner.ioctl(FSSETXATTR, &mut xfs), Errno::PERM);
+    // The same flag, as XFS has it.
+    xfs[0] = 0x8;
+    owner.ioctl(FSSETXATTR, &mut xfs).unwrap();
+    all.open(&admin, "/file")
+        .unwrap()
+        .set_inode_flags(0)
+        .unwrap();
+    drop((owner, other));
+    ends_clean(admin, peer);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Rpc, Target, malformed, unsupported};
 use crate::engine::Payload;
-use fusewire_wire::{InitFlags, Request, XattrName, reply};
+use fusewire_wire::{InitFlags, Request, SetxattrFlags, XattrName, reply};
 use rustix::io::Errno;
 
 /// Largest value and largest list of names, in bytes, as on Linux.
@@ -53,6 +53,9 @@ impl Rpc<'_> {
         }
     }
 
+    /// Returns whether the peer was told about the set-group-id bit, which is to go with
+    /// `kill_sgid`: one that has not agreed on SETXATTR_EXT cannot be.
+    ///
     /// # Errors
     /// E2BIG above 64 KiB; EEXIST and ENODATA as `flags` ask for; EOPNOTSUPP when the peer has no
     /// attributes.
@@ -62,16 +65,23 @@ impl Rpc<'_> {
         name: XattrName<'_>,
         value: &[u8],
         flags: u32,
-    ) -> Result<(), Errno> {
+        kill_sgid: bool,
+    ) -> Result<bool, Errno> {
         if value.len() > XATTR_MAX_BYTES {
             return Err(Errno::TOOBIG);
         }
+        let ext = self.negotiated().flags.contains(InitFlags::SETXATTR_EXT);
+        let setxattr_flags = if kill_sgid && ext {
+            SetxattrFlags::ACL_KILL_SGID
+        } else {
+            SetxattrFlags::empty()
+        };
         let request = Request::Setxattr {
             name,
             size: value.len() as u32,
             flags,
-            setxattr_flags: 0,
-            ext: self.negotiated().flags.contains(InitFlags::SETXATTR_EXT),
+            setxattr_flags: setxattr_flags.bits(),
+            ext,
         };
         let payload = if value.is_empty() {
             Payload::None
@@ -86,7 +96,8 @@ impl Rpc<'_> {
             .start(ticket, on.nodeid(), keeps, request, payload)
             .and_then(|pending| self.finish(pending, request));
         let reply = unsupported(result)?;
-        reply::empty(reply.head.body()).map_err(malformed)
+        reply::empty(reply.head.body()).map_err(malformed)?;
+        Ok(ext)
     }
 
     /// # Errors

@@ -28,9 +28,11 @@ pub struct Seen {
     pub fh: Option<u64>,
     /// Offset of READ, WRITE, READDIR, READDIRPLUS, FALLOCATE and LSEEK.
     pub offset: u64,
-    /// Bytes asked for or sent by these, by SETXATTR and GETXATTR; lookups given back by FORGET.
+    /// Bytes asked for or sent by these, by SETXATTR and GETXATTR; bytes sent by IOCTL; lookups
+    /// given back by FORGET.
     pub size: u64,
-    /// Flags of OPEN, CREATE and RENAME2; `valid` of SETATTR; `write_flags` of WRITE.
+    /// Flags of OPEN, CREATE and RENAME2; `valid` of SETATTR; `write_flags` of WRITE;
+    /// `setxattr_flags` of SETXATTR; command of IOCTL.
     pub flags: u32,
     /// Number that a POLL_WAKEUP is to name, of POLL.
     pub kh: Option<u64>,
@@ -158,11 +160,23 @@ fn add_arguments(seen: &mut Seen, request: &Request<'_>) {
         Request::Fsync(arg) | Request::Fsyncdir(arg) => seen.fh = Some(arg.fh),
         Request::Release(arg) | Request::Releasedir(arg) => seen.fh = Some(arg.fh),
         Request::Forget { nlookup } => seen.size = *nlookup,
-        Request::Getxattr { name, size } | Request::Setxattr { name, size, .. } => {
+        Request::Getxattr { name, size } => {
             seen.name = Some(name.as_bytes().to_vec());
             seen.size = (*size).into();
         }
+        Request::Setxattr {
+            name,
+            size,
+            setxattr_flags,
+            ..
+        } => {
+            seen.name = Some(name.as_bytes().to_vec());
+            (seen.size, seen.flags) = ((*size).into(), *setxattr_flags);
+        }
         Request::Removexattr { name } => seen.name = Some(name.as_bytes().to_vec()),
+        Request::Ioctl(arg) => {
+            (seen.fh, seen.size, seen.flags) = (Some(arg.fh), arg.in_size.into(), arg.cmd);
+        }
         Request::Poll(arg) => (seen.fh, seen.kh) = (Some(arg.fh), Some(arg.kh)),
         _ => {}
     }
