@@ -219,6 +219,23 @@ impl Identity {
         }
     }
 
+    /// Whether a file may be given another name: as Linux does with `fs.protected_hardlinks`, which
+    /// is what distributions set.
+    ///
+    /// # Errors
+    /// EPERM for a file of somebody else's that is special, has set-id bits, or that the identity
+    /// could not write.
+    pub(crate) fn may_link(&self, attr: &Attr) -> Result<(), Errno> {
+        let harmless = FileKind::from_mode(attr.mode) == Some(FileKind::Regular)
+            && attr.mode & SET_UID == 0
+            && attr.mode & (SET_GID | GROUP_EXEC) != SET_GID | GROUP_EXEC
+            && self.may(attr, Access::READ.and(Access::WRITE)).is_ok();
+        if harmless || self.owns(attr) {
+            return Ok(());
+        }
+        Err(Errno::PERM)
+    }
+
     /// Whether a name of `victim` may be taken out of `dir`, beyond being allowed to write there.
     ///
     /// # Errors

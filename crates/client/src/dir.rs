@@ -322,11 +322,14 @@ impl DirEntry {
     /// # Errors
     /// ENOENT when it is gone, or what the daemon says.
     pub fn metadata(&self) -> Result<Metadata> {
-        if let Some((node, attr)) = &self.known {
-            return Ok(Metadata::new(node, *attr));
-        }
         let cred = &self.origin.client.cred;
         let path = self.path();
+        if let Some((node, attr)) = &self.known {
+            // To list a directory is not to be allowed to search it.
+            let allowed = self.origin.node.permit(cred, Access::SEARCH);
+            allowed.map_err(self.origin.client.fail("stat", &path))?;
+            return Ok(Metadata::new(node, *attr));
+        }
         self.node()
             .and_then(|node| Ok(Metadata::new(&node, node.attr(cred, None)?)))
             .map_err(self.origin.client.fail("stat", &path))

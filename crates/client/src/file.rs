@@ -329,9 +329,10 @@ impl File {
     /// Sets the size: cut off, or filled up with zeroes.
     ///
     /// # Errors
-    /// EBADF when not open for writing, EFBIG, or what the daemon says.
+    /// EINVAL when not open for writing, as ftruncate(2) says; EFBIG, or what the daemon says.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_access(OFlags::WRONLY)
+            .map_err(|_| Errno::INVAL)
             .and_then(|()| {
                 fs_ops::set_size(self.cred(), self.handle().node(), len, Some(self.handle()))
             })

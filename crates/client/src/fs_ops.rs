@@ -250,6 +250,7 @@ impl Client {
                 dir,
                 tail,
                 wants_dir,
+                ..
             } = self.place(path)?;
             let Tail::Name(name) = tail else {
                 return Err(Errno::EXIST);
@@ -350,6 +351,7 @@ impl Client {
                 dir,
                 tail,
                 wants_dir,
+                ..
             } = self.place(path)?;
             let Tail::Name(name) = tail else {
                 return Err(Errno::ISDIR);
@@ -357,9 +359,13 @@ impl Client {
             looking_again(&dir, &name, || {
                 let node = known(&self.cred, &dir, &name)?;
                 match node.kind() {
-                    FileKind::Directory => return Err(Errno::ISDIR),
+                    FileKind::Directory if wants_dir => return Err(Errno::ISDIR),
                     _ if wants_dir => return Err(Errno::NOTDIR),
-                    _ => self.permit_removal(&dir, &node)?,
+                    _ => {}
+                }
+                self.permit_removal(&dir, &node)?;
+                if node.is_dir() {
+                    return Err(Errno::ISDIR);
                 }
                 let result = self.rpc().unlink(&dir, walk::checked(&name)?);
                 removed(&dir, &name, &node, result)
@@ -385,10 +391,10 @@ impl Client {
             };
             looking_again(&dir, &name, || {
                 let node = known(&self.cred, &dir, &name)?;
+                self.permit_removal(&dir, &node)?;
                 if !node.is_dir() {
                     return Err(Errno::NOTDIR);
                 }
-                self.permit_removal(&dir, &node)?;
                 let result = self.rpc().rmdir(&dir, walk::checked(&name)?);
                 removed(&dir, &name, &node, result)
             })
@@ -483,14 +489,17 @@ impl Client {
     fn rename_with(&self, from: &Path, to: &Path, flags: RenameFlags) -> Result<()> {
         let from_place = self.place(from).map_err(self.fail("rename", from))?;
         let to_place = self.place(to).map_err(self.fail("rename", to))?;
-        let (Tail::Name(old), Tail::Name(_)) = (&from_place.tail, &to_place.tail) else {
+        let Tail::Name(old) = &from_place.tail else {
+            return Err(self.fail("rename", from)(Errno::BUSY));
+        };
+        if !matches!(to_place.tail, Tail::Name(_)) {
             let errno = if flags.contains(RenameFlags::NOREPLACE) {
                 Errno::EXIST
             } else {
                 Errno::BUSY
             };
             return Err(self.fail("rename", from)(errno));
-        };
+        }
         looking_again(&from_place.dir, old, || {
             self.rename_at(&from_place, &to_place, flags)
         })
@@ -505,18 +514,51 @@ impl Client {
             return Err(Errno::XDEV);
         }
         let moved = known(&self.cred, &from.dir, old)?;
-        if !moved.is_dir() && (from.wants_dir || to.wants_dir) {
-            return Err(Errno::NOTDIR);
-        }
         let replaced = walk::lookup(&self.cred, &to.dir, new)?;
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
         match &replaced {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
-            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Errno::NOENT),
+            None if exchange => return Err(Errno::NOENT),
+            Some(other) if exchange && to.wants_dir && !other.is_dir() => {
+                return Err(Errno::NOTDIR);
+            }
             _ => {}
+        }
+        if !moved.is_dir() && (from.wants_dir || to.wants_dir && !exchange) {
+            return Err(Errno::NOTDIR);
+        }
+        let is_on = |node: &Arc<Node>, way: &[Arc<Node>]| way.iter().any(|n| Arc::ptr_eq(n, node));
+        if is_on(&moved, &to.way) {
+            // Into itself.
+            return Err(Errno::INVAL);
+        }
+        if replaced
+            .as_ref()
+            .is_some_and(|other| is_on(other, &from.way))
+        {
+            return Err(if exchange {
+                Errno::INVAL
+            } else {
+                Errno::NOTEMPTY
+            });
+        }
+        if replaced
+            .as_ref()
+            .is_some_and(|other| Arc::ptr_eq(other, &moved))
+        {
+            // Two names of one file: rename(2) does nothing, and calls it done.
+            return Ok(());
         }
         self.permit_removal(&from.dir, &moved)?;
         match &replaced {
-            Some(replaced) => self.permit_removal(&to.dir, replaced)?,
+            Some(other) => {
+                self.permit_removal(&to.dir, other)?;
+                match (moved.is_dir(), other.is_dir()) {
+                    (true, false) if !exchange => return Err(Errno::NOTDIR),
+                    (false, true) if !exchange => return Err(Errno::ISDIR),
+                    _ => {}
+                }
+            }
             None => to
                 .dir
                 .permit(&self.cred, Access::WRITE.and(Access::SEARCH))?,
@@ -526,7 +568,7 @@ impl Client {
             moved.permit(&self.cred, Access::WRITE)?;
         }
         if let Some(other) = &replaced
-            && flags.contains(RenameFlags::EXCHANGE)
+            && exchange
             && other.is_dir()
             && !Arc::ptr_eq(&from.dir, &to.dir)
         {
@@ -565,24 +607,36 @@ impl Client {
     }
 
     pub(crate) fn link_node(&self, node: &Arc<Node>, link: &Path) -> Result<()> {
-        self.make("link", link, 0, false, |new| {
+        let make = || {
+            let Place {
+                dir,
+                tail,
+                wants_dir,
+                ..
+            } = self.place(link)?;
+            let Tail::Name(name) = tail else {
+                return Err(Errno::EXIST);
+            };
+            // As linkat(2): that the new name is taken comes before everything else.
+            match walk::lookup(&self.cred, &dir, &name)? {
+                Some(_) => return Err(Errno::EXIST),
+                None if wants_dir => return Err(Errno::NOENT),
+                None if node.mount() != dir.mount() => return Err(Errno::XDEV),
+                None => {}
+            }
+            if self.core().checks == Checks::Client {
+                self.cred.identity.may_link(&node.attr(&self.cred, None)?)?;
+            }
+            let new = self.new_in(&dir, &name, 0)?;
             if node.is_dir() {
-                // As link(2): that the new name is taken comes first.
-                return Err(
-                    match walk::lookup(&self.cred, new.dir, new.name.as_bytes())? {
-                        Some(_) => Errno::EXIST,
-                        None => Errno::PERM,
-                    },
-                );
+                return Err(Errno::PERM);
             }
-            if node.mount() != new.dir.mount() {
-                return Err(Errno::XDEV);
-            }
-            let entry = self.rpc().link(node, new.dir, new.name);
+            let made = self.make_in(&new, |new| self.rpc().link(node, new.dir, new.name));
             // Its link count has changed.
             node.expire_attr();
-            entry
-        })
+            made
+        };
+        make().map(drop).map_err(self.fail("link", link))
     }
 
     /// Sets the permission bits of what `path` leads to.
@@ -603,6 +657,7 @@ impl Client {
         let path = path.as_ref();
         self.resolve(path, Links::Follow)
             .and_then(|node| {
+                check_sized(&node)?;
                 node.permit(&self.cred, Access::WRITE)?;
                 set_size(&self.cred, &node, len, None)
             })
@@ -786,6 +841,16 @@ pub(crate) fn setattr(cred: &Cred, node: &Arc<Node>, change: SetattrIn) -> Outco
     Ok(())
 }
 
+/// # Errors
+/// EISDIR and EINVAL for what has no size to be set.
+fn check_sized(node: &Node) -> Outcome<()> {
+    match node.kind() {
+        FileKind::Regular => Ok(()),
+        FileKind::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
+}
+
 /// Sets the size; answers about it are not believed meanwhile.
 pub(crate) fn set_size(
     cred: &Cred,
@@ -796,11 +861,7 @@ pub(crate) fn set_size(
     if len > i64::MAX as u64 {
         return Err(Errno::FBIG);
     }
-    match node.kind() {
-        FileKind::Regular => {}
-        FileKind::Directory => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
-    }
+    check_sized(node)?;
     node.check_fresh()?;
     node.drop_set_id(cred)?;
     let mut valid = SetattrValid::SIZE;

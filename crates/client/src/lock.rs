@@ -193,7 +193,7 @@ impl File {
     /// it could be had now.
     ///
     /// # Errors
-    /// EIO for a lock no file can have; else as [`File::lock_range`].
+    /// EINVAL, EOVERFLOW; EIO for a lock no file can have; or what else the daemon says.
     pub fn test_lock_range(
         &self,
         range: impl RangeBounds<u64>,
@@ -201,7 +201,6 @@ impl File {
     ) -> Result<Option<RangeLock>> {
         let test = || {
             let wanted = self.record(bytes(&range)?);
-            self.check_lock_access(kind)?;
             let core = self.handle().node().core();
             let found = if core.peer.keeps_locks(Class::Record) {
                 let handle = self.handle();

@@ -160,6 +160,7 @@ impl OpenOptions {
             dir,
             tail,
             wants_dir,
+            ..
         } = client.place(path)?;
         let Tail::Name(name) = tail else {
             return Err(Errno::EXIST);
@@ -204,14 +205,15 @@ impl OpenOptions {
 
     /// Opens a file that is there.
     fn open_node(&self, client: &Client, node: &Arc<Node>, flags: u32) -> Outcome<Arc<Handle>> {
+        let flags = OFlags::from_bits_retain(flags);
+        let changes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE);
         match node.kind() {
-            FileKind::Regular => {}
-            FileKind::Directory => return Err(Errno::ISDIR),
+            FileKind::Directory if changes || self.truncate => return Err(Errno::ISDIR),
             FileKind::Symlink => return Err(Errno::LOOP),
-            _ => return Err(Errno::NXIO),
+            _ => {}
         }
         node.check_fresh()?;
-        let mut access = match OFlags::from_bits_retain(flags) & OFlags::RWMODE {
+        let mut access = match flags & OFlags::RWMODE {
             OFlags::RDONLY => Access::READ,
             OFlags::WRONLY => Access::WRITE,
             _ => Access::READ.and(Access::WRITE),
@@ -220,10 +222,15 @@ impl OpenOptions {
             access = access.and(Access::WRITE);
         }
         node.permit(&client.cred, access)?;
-        let further = OFlags::from_bits_retain(flags);
-        if further.contains(OFlags::NOATIME) {
+        // What nothing is behind here, whoever asks.
+        match node.kind() {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::ISDIR),
+            _ => return Err(Errno::NXIO),
+        }
+        if flags.contains(OFlags::NOATIME) {
             let identity = &client.cred.identity;
-            identity.may_open_with(&node.attr(&client.cred, None)?, further)?;
+            identity.may_open_with(&node.attr(&client.cred, None)?, flags)?;
         }
         if self.truncate {
             node.drop_set_id(&client.cred)?;
@@ -231,7 +238,7 @@ impl OpenOptions {
         let core = client.core();
         let granted = core.peer.negotiated().flags;
         let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);
-        let mut sent = OFlags::from_bits_retain(flags) - NOT_FOR_OPEN;
+        let mut sent = flags - NOT_FOR_OPEN;
         if !atomic {
             sent -= OFlags::TRUNC;
         }

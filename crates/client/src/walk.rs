@@ -37,6 +37,8 @@ pub(crate) struct Place {
     pub(crate) tail: Tail,
     /// The path, or the last link on it, ended in a slash: only a directory can be meant.
     pub(crate) wants_dir: bool,
+    /// The directories from the root to `dir`, both included.
+    pub(crate) way: Vec<Arc<Node>>,
 }
 
 /// Where a path leads for an operation that may create its end.
@@ -97,11 +99,8 @@ pub(crate) fn find(
 ) -> Result<Found, Errno> {
     let mut walk = Walk::new(cred, root, path)?;
     loop {
-        let Place {
-            dir,
-            tail,
-            wants_dir,
-        } = walk.go_to_tail()?;
+        let tail = walk.go_to_tail()?;
+        let (dir, wants_dir) = (Arc::clone(walk.here()), walk.wants_dir);
         let Tail::Name(name) = tail else {
             return Ok(Found::Node(dir));
         };
@@ -130,7 +129,14 @@ pub(crate) fn find(
 /// # Errors
 /// As [`resolve`], for the directory.
 pub(crate) fn place(cred: &Cred, root: &Arc<Node>, path: &[u8]) -> Result<Place, Errno> {
-    Walk::new(cred, root, path)?.go_to_tail()
+    let mut walk = Walk::new(cred, root, path)?;
+    let tail = walk.go_to_tail()?;
+    Ok(Place {
+        dir: Arc::clone(walk.here()),
+        tail,
+        wants_dir: walk.wants_dir,
+        way: walk.nodes,
+    })
 }
 
 /// A walk under way.
@@ -175,12 +181,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes to the directory of the last component.
-    fn go_to_tail(&mut self) -> Result<Place, Errno> {
+    fn go_to_tail(&mut self) -> Result<Tail, Errno> {
         let mut tail = Tail::Root;
         while let Some(name) = self.pending.pop() {
             if !self.here().is_dir() {
                 return Err(Errno::NOTDIR);
             }
+            // As Linux, before it looks at the name, whatever that is.
+            self.here().permit(self.cred, Access::SEARCH)?;
             match &*name {
                 b"." => tail = Tail::Dot,
                 b".." => {
@@ -210,11 +218,7 @@ impl<'a> Walk<'a> {
         {
             return Err(Errno::LOOP);
         }
-        Ok(Place {
-            dir: Arc::clone(self.here()),
-            tail,
-            wants_dir: self.wants_dir,
-        })
+        Ok(tail)
     }
 
     /// Goes on where the symlink `node` of the current directory leads.
@@ -298,7 +302,7 @@ pub(crate) fn lookup(
 /// The node of an entry that the peer has counted a lookup for, with its attributes taken.
 ///
 /// # Errors
-/// EIO for an entry no peer may give.
+/// EIO for an entry no peer may give; ELOOP for a directory in itself.
 pub(crate) fn take_entry(
     dir: &Arc<Node>,
     entry: &EntryOut,
@@ -311,7 +315,7 @@ pub(crate) fn take_entry(
     let node = core.nodes.adopt(core, entry)?;
     if node.nodeid() == dir.nodeid() {
         // A directory is not in itself.
-        return Err(Errno::IO);
+        return Err(Errno::LOOP);
     }
     node.found_in(dir, &entry.attr);
     node.take_attr(&AttrReply::from(entry), sampled)?;
