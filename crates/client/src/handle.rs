@@ -15,6 +15,8 @@ pub(crate) struct Handle {
     open: Opened,
     /// Owner of its flock(2) locks, once there are any.
     flock_owner: OnceLock<u64>,
+    /// By which the peer says that it has become ready, once somebody has asked.
+    poll_number: OnceLock<u64>,
     /// The peer was told.
     released: bool,
 }
@@ -26,6 +28,7 @@ impl Handle {
             node,
             open,
             flock_owner: OnceLock::new(),
+            poll_number: OnceLock::new(),
             released: false,
         })
     }
@@ -40,6 +43,10 @@ impl Handle {
 
     pub(crate) fn flock_owner(&self) -> u64 {
         *self.flock_owner.get_or_init(new_lock_owner)
+    }
+
+    pub(crate) fn poll_number(&self) -> u64 {
+        *self.poll_number.get_or_init(new_lock_owner)
     }
 
     pub(crate) fn flock_owner_if_any(&self) -> Option<u64> {

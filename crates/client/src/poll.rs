@@ -55,9 +55,17 @@ const ALWAYS: Events = Events::READ.and(Events::WRITE);
 /// Who waits for which file to become ready.
 #[derive(Debug)]
 pub(crate) struct Polls {
-    /// By the number that the peer was told: how often it has said that something happened.
-    files: Mutex<HashMap<u64, u64>>,
+    /// By the number that the peer was told.
+    files: Mutex<HashMap<u64, Watched>>,
     changed: Condvar,
+}
+
+/// An open file that somebody waits for.
+#[derive(Debug, Default)]
+struct Watched {
+    waiters: u64,
+    /// How often the peer has said that something happened.
+    wakeups: u64,
 }
 
 impl Polls {
@@ -70,8 +78,8 @@ impl Polls {
 
     /// The peer says that something has happened.
     pub(crate) fn wake(&self, kh: u64) {
-        if let Some(times) = self.files.lock().get_mut(&kh) {
-            *times += 1;
+        if let Some(file) = self.files.lock().get_mut(&kh) {
+            file.wakeups += 1;
         }
         self.changed.notify_all();
     }
@@ -83,28 +91,46 @@ impl Polls {
         self.changed.notify_all();
     }
 
+    fn watch(&self, kh: u64) -> Watch<'_> {
+        self.files.lock().entry(kh).or_default().waiters += 1;
+        Watch { polls: self, kh }
+    }
+}
+
+/// One of those who wait for a file.
+struct Watch<'a> {
+    polls: &'a Polls,
+    kh: u64,
+}
+
+impl Watch<'_> {
+    fn wakeups(&self) -> u64 {
+        let files = self.polls.files.lock();
+        files.get(&self.kh).map_or(0, |file| file.wakeups)
+    }
+
     /// Waits until something has happened since `seen`, or `stop` gives a reason not to.
-    fn wait(&self, kh: u64, seen: u64, stop: impl Fn() -> Option<Errno>) -> Outcome<()> {
-        let mut files = self.files.lock();
-        while files.get(&kh) == Some(&seen) {
+    fn wait(&self, seen: u64, stop: impl Fn() -> Option<Errno>) -> Outcome<()> {
+        let mut files = self.polls.files.lock();
+        while files.get(&self.kh).is_some_and(|file| file.wakeups == seen) {
             if let Some(errno) = stop() {
                 return Err(errno);
             }
-            files = self.changed.wait(files);
+            files = self.polls.changed.wait(files);
         }
         Ok(())
     }
 }
 
-/// A file that somebody waits for.
-struct Waiting<'a> {
-    polls: &'a Polls,
-    kh: u64,
-}
-
-impl Drop for Waiting<'_> {
+impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.polls.files.lock().remove(&self.kh);
+        let mut files = self.polls.files.lock();
+        if let Some(file) = files.get_mut(&self.kh) {
+            file.waiters -= 1;
+            if file.waiters == 0 {
+                files.remove(&self.kh);
+            }
+        }
     }
 }
 
@@ -115,7 +141,7 @@ impl File {
     /// # Errors
     /// What the daemon says.
     pub fn poll(&self, events: Events) -> Result<Events> {
-        self.ask(events, 0, false).map_err(self.fail("poll"))
+        self.ask(events, false).map_err(self.fail("poll"))
     }
 
     /// Waits until some of `events` are there, and returns which. The daemon has to say when
@@ -133,17 +159,12 @@ impl File {
         let core = self.handle().node().core();
         let token = &self.cred().token;
         let interrupts = token.interrupts();
-        // Told to the daemon, so a number of its own for each wait.
-        let kh = crate::cred::new_lock_owner();
-        core.polls.files.lock().insert(kh, 0);
-        let waiting = Waiting {
-            polls: &core.polls,
-            kh,
-        };
+        // One number for all who wait for an open file: daemons keep the last that they were told.
+        let watch = core.polls.watch(self.handle().poll_number());
         loop {
             // Noted before asking: what happens after the answer is not missed.
-            let seen = core.polls.files.lock().get(&kh).copied().unwrap_or(0);
-            let ready = self.ask(events, waiting.kh, true)?;
+            let seen = watch.wakeups();
+            let ready = self.ask(events, true)?;
             if !ready.is_empty() {
                 return Ok(ready);
             }
@@ -151,7 +172,7 @@ impl File {
             if !core.peer.engine().transport().limits().interrupts {
                 return Err(Errno::OPNOTSUPP);
             }
-            core.polls.wait(kh, seen, || {
+            watch.wait(seen, || {
                 if token.is_cancelled() || token.interrupts() != interrupts {
                     Some(Errno::INTR)
                 } else if core.peer.engine().ended().is_some() {
@@ -163,12 +184,11 @@ impl File {
         }
     }
 
-    fn ask(&self, events: Events, kh: u64, notify: bool) -> Outcome<Events> {
+    fn ask(&self, events: Events, notify: bool) -> Outcome<Events> {
         let handle = self.handle();
-        let core = handle.node().core();
-        let ready = core
-            .rpc(self.cred())
-            .poll(handle, handle.open(), kh, events.0, notify)?;
+        let rpc = handle.node().core().rpc(self.cred());
+        let kh = handle.poll_number();
+        let ready = rpc.poll(handle, handle.open(), kh, events.0, notify)?;
         let wanted = events.and(Events::ERROR).and(Events::HANG_UP);
         Ok(Events(ready.unwrap_or(ALWAYS.0) & wanted.0))
     }

@@ -9,6 +9,7 @@ use fusewire_wire::Opcode;
 use fusewire_wire::abi::{
     BmapOut, IoctlOut, NotifyPollWakeupOut, OutHeader, PollOut, Statx, StatxOut,
 };
+use std::collections::HashSet;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -364,6 +365,18 @@ fn a_file_without_poll_is_always_ready() {
     ends_clean(client, peer);
 }
 
+/// The daemon says that something has happened to the file.
+fn wake(peer: &Peer, kh: u64) {
+    let header = OutHeader {
+        len: 24,
+        error: 1,
+        unique: 0,
+    };
+    let body = NotifyPollWakeupOut { kh };
+    let message = [header.as_bytes(), body.as_bytes()].concat();
+    peer.device().tell(&message).unwrap();
+}
+
 /// A file that becomes ready when `ready` is set. The daemon may say so before it is waited for.
 #[test]
 fn a_file_is_waited_for_until_the_daemon_says_that_it_is_ready() {
@@ -392,14 +405,7 @@ fn a_file_is_waited_for_until_the_daemon_says_that_it_is_ready() {
     let wake_everybody = |peer: &Peer| {
         for seen in peer.log() {
             if let Some(kh) = seen.kh {
-                let header = OutHeader {
-                    len: 24,
-                    error: 1,
-                    unique: 0,
-                };
-                let body = NotifyPollWakeupOut { kh };
-                let message = [header.as_bytes(), body.as_bytes()].concat();
-                peer.device().tell(&message).unwrap();
+                wake(peer, kh);
             }
         }
     };
@@ -440,6 +446,51 @@ fn a_file_is_waited_for_until_the_daemon_says_that_it_is_ready() {
         let ended = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
         assert!(ended.contains(&error.errno()), "{error}");
     });
+}
+
+/// As libfuse has daemons do it: of an open file, only the last number that was told is kept.
+#[test]
+fn all_who_wait_for_a_file_are_woken_by_the_last_number() {
+    let ready = Arc::new(AtomicBool::new(false));
+    let script = {
+        let ready = Arc::clone(&ready);
+        move |seen: &Seen| {
+            if seen.opcode != Some(Opcode::Poll) {
+                return Action::Answer;
+            }
+            let out = PollOut {
+                revents: if ready.load(Ordering::SeqCst) { 1 } else { 0 },
+                padding: 0,
+            };
+            Action::Body(out.as_bytes().to_vec())
+        }
+    };
+    let (client, peer) = connect(script);
+    let file = client.create("/file").unwrap();
+    for _ in 0..50 {
+        let before = count(&peer, Opcode::Poll);
+        ready.store(false, Ordering::SeqCst);
+        thread::scope(|scope| {
+            let waiting = [(); 3].map(|()| scope.spawn(|| file.poll_wait(Events::READ).unwrap()));
+            while count(&peer, Opcode::Poll) < before + waiting.len() {
+                thread::yield_now();
+            }
+            ready.store(true, Ordering::SeqCst);
+            let last = peer.log().into_iter().rev().find_map(|seen| seen.kh);
+            wake(&peer, last.unwrap());
+            for waiting in waiting {
+                assert!(!waiting.join().unwrap().is_empty());
+            }
+        });
+    }
+    // Of another opening of the file, there is another number.
+    let again = client.open("/file").unwrap();
+    again.poll(Events::READ).unwrap();
+    let log = peer.log();
+    let numbers: HashSet<_> = log.iter().filter_map(|seen| seen.kh).collect();
+    assert_eq!(numbers.len(), 2);
+    drop((file, again));
+    ends_clean(client, peer);
 }
 
 /// Several callers may find out at once that an operation is missing.
