@@ -237,11 +237,12 @@ impl Walker {
                 Some(Err(error)),
             ),
         };
-        self.push(level);
+        self.levels.push(level);
         result
     }
 
-    fn open(&self, entry: &WalkEntry) -> Result<ReadDir> {
+    fn open(&mut self, entry: &WalkEntry) -> Result<ReadDir> {
+        self.make_room();
         let path = entry.path();
         let fail = |errno| self.walk.client.fail("walk", &path)(errno);
         if path.as_os_str().len() > MAX_PATH_BYTES {
@@ -261,9 +262,9 @@ impl Walker {
         Ok(stream)
     }
 
-    fn push(&mut self, level: Level) {
-        self.levels.push(level);
-        if self.levels.len() - self.kept <= MAX_OPEN {
+    /// Closes a stream where another would be one too many.
+    fn make_room(&mut self) {
+        if self.levels.len() - self.kept < MAX_OPEN {
             return;
         }
         let kept_bytes = |level: &Level| level.listing.kept_bytes();
@@ -317,7 +318,7 @@ impl Iterator for Walker {
                 },
                 Step::Into(entry) => match self.open(&entry) {
                     Ok(stream) => {
-                        self.push(Level::new(None, stream));
+                        self.levels.push(Level::new(None, stream));
                         None
                     }
                     Err(error) => Some(Err(error)),

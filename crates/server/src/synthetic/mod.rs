@@ -237,6 +237,7 @@ impl Synthetic {
             writer.push(entry)
         });
         let len = writer.len();
+        fixed::spoil(&mut buffer[..len]);
         Reply::Payload(call.io.put(&buffer[..len]))
     }
 
@@ -245,20 +246,22 @@ impl Synthetic {
         let mut writer = DirentPlusWriter::new(&mut buffer);
         let mut state = self.state.lock();
         self.list(&mut state, call.node, arg.offset, |state, entry, node| {
-            let is_dot = matches!(entry.name, b"." | b"..");
             let facts = self.facts(state, node);
-            let out = if is_dot {
+            // Not looked up.
+            let bare = matches!(entry.name, b"." | b"..") || fixed::is_path(entry.name);
+            let out = if bare {
                 EntryOut::default()
             } else {
                 self.options.caching.entry(node, self.attr(node, facts))
             };
             let fits = writer.push(&out, entry);
-            if fits && !is_dot {
+            if fits && !bare {
                 state.remember(node);
             }
             fits
         });
         let len = writer.len();
+        fixed::spoil(&mut buffer[..len]);
         Reply::Payload(call.io.put(&buffer[..len]))
     }
 
