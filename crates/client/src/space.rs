@@ -17,6 +17,9 @@ type Outcome<T> = std::result::Result<T, Errno>;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
+/// Largest size of a file.
+const MAX_OFFSET: u64 = i64::MAX as u64;
+
 /// What to do with a range of a file; see fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,6 +32,8 @@ pub enum Allocate {
     PunchHole,
     /// Make it read as zeroes, keeping the space; the file grows to its end.
     Zero,
+    /// As [`Allocate::Zero`], and leave the size alone.
+    ZeroKeepSize,
 }
 
 impl Allocate {
@@ -38,11 +43,12 @@ impl Allocate {
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
             Allocate::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
             Allocate::Zero => FallocateFlags::ZERO_RANGE,
+            Allocate::ZeroKeepSize => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
         }
     }
 
     fn keeps_size(self) -> bool {
-        matches!(self, Allocate::KeepSize | Allocate::PunchHole)
+        self.flags().contains(FallocateFlags::KEEP_SIZE)
     }
 }
 
@@ -66,6 +72,9 @@ impl File {
     }
 
     fn find(&self, offset: u64, whence: u32) -> Outcome<Option<u64>> {
+        if offset > MAX_OFFSET {
+            return Ok(None);
+        }
         let handle = self.handle();
         let rpc = handle.node().core().rpc(self.cred());
         match rpc.lseek(handle, handle.open(), offset, whence) {
@@ -88,9 +97,7 @@ impl File {
     pub fn allocate(&self, offset: u64, len: u64, how: Allocate) -> Result<()> {
         let allocate = || {
             self.check_access(OFlags::WRONLY)?;
-            let end = offset
-                .checked_add(len)
-                .filter(|end| *end <= i64::MAX as u64);
+            let end = offset.checked_add(len).filter(|end| *end <= MAX_OFFSET);
             let end = end.ok_or(Errno::FBIG)?;
             if len == 0 {
                 return Err(Errno::INVAL);
@@ -114,7 +121,8 @@ impl File {
     /// client, without moving them through it; returns how many. 0 means the end of this file.
     ///
     /// # Errors
-    /// EBADF when the files are not open for reading and writing, or `to` is open to append;
+    /// EBADF when the files are not open for reading and writing, or `to` is open to append; EINVAL
+    /// when both are one file and the ranges overlap; EOVERFLOW for ranges beyond byte 2⁶³ − 1;
     /// EXDEV for a file of another client; EOPNOTSUPP when the daemon cannot; ENOSPC, or what else
     /// the daemon says.
     pub fn copy_range(&self, offset: u64, to: &File, to_offset: u64, len: u64) -> Result<u64> {
@@ -129,6 +137,21 @@ impl File {
             if !Arc::ptr_eq(core, to.node().core()) {
                 return Err(Errno::XDEV);
             }
+            for start in [offset, to_offset] {
+                if start.checked_add(len).is_none_or(|end| end > MAX_OFFSET) {
+                    return Err(Errno::OVERFLOW);
+                }
+            }
+            // A file has nothing behind its end to copy.
+            let size = from.node().attr(self.cred(), Some(from))?.size;
+            let len = len.min(size.saturating_sub(offset));
+            let overlap = to_offset < offset + len && offset < to_offset + len;
+            if Arc::ptr_eq(from.node(), to.node()) && overlap {
+                return Err(Errno::INVAL);
+            }
+            if len == 0 {
+                return Ok(0);
+            }
             to.node().drop_set_id(self.cred())?;
             let size = to.node().change_size();
             let copied = core.rpc(self.cred()).copy_file_range(
@@ -136,7 +159,7 @@ impl File {
                 (to, to.open(), to_offset),
                 len,
             )?;
-            size.extend(to_offset.saturating_add(copied));
+            size.extend(to_offset + copied);
             Ok(copied)
         };
         copy().map_err(self.fail("copy"))

@@ -103,6 +103,16 @@ fn holes_are_found_made_and_filled() {
         file.read_exact_at(&mut three, 4 * MIB).unwrap();
         assert_eq!(three, [0; 3]);
         assert_eq!(file.metadata().unwrap().len(), 6 * MIB);
+        file.write_all_at(b"end", 4 * MIB).unwrap();
+        file.allocate(4 * MIB, 9 * MIB, Allocate::ZeroKeepSize)
+            .unwrap();
+        file.read_exact_at(&mut three, 4 * MIB).unwrap();
+        assert_eq!(three, [0; 3]);
+        assert_eq!(file.metadata().unwrap().len(), 6 * MIB);
+        file.allocate(4 * MIB, 3 * MIB, Allocate::Zero).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 7 * MIB);
+        assert_eq!(file.seek_data(1 << 63).unwrap(), None);
+        assert_eq!(file.seek_hole(u64::MAX).unwrap(), None);
         fails_with(file.allocate(0, 0, Allocate::Extend), Errno::INVAL);
         fails_with(file.allocate(u64::MAX, 1, Allocate::Extend), Errno::FBIG);
         let read_only = client.open("/f").unwrap();
@@ -131,6 +141,18 @@ fn the_daemon_copies_ranges_itself() {
         assert!(copied[5..] == data[10_000..]);
         fails_with(to.copy_range(0, &to, 0, 1), Errno::BADF);
         fails_with(from.copy_range(0, &from, 0, 1), Errno::BADF);
+        // Within a file, but not onto itself.
+        let both = options.read(true).open(client, "/from").unwrap();
+        fails_with(both.copy_range(0, &both, 99, 100), Errno::INVAL);
+        fails_with(both.copy_range(99, &both, 0, 100), Errno::INVAL);
+        assert_eq!(both.copy_range(0, &both, 100_000, 100).unwrap(), 100);
+        assert_eq!(both.copy_range(0, &both, 0, 0).unwrap(), 0);
+        let copied = client.read("/from").unwrap();
+        assert!(copied[100_000..] == data[..100]);
+        // What is behind the end does not overlap.
+        assert_eq!(both.copy_range(100_090, &both, 100_100, 1000).unwrap(), 10);
+        fails_with(from.copy_range(1, &to, 0, u64::MAX), Errno::OVERFLOW);
+        fails_with(from.copy_range(0, &to, i64::MAX as u64, 1), Errno::OVERFLOW);
         client.sync_dir("/").unwrap();
         client.sync_fs().unwrap();
         fails_with(client.sync_dir("/to"), Errno::NOTDIR);
