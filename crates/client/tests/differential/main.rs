@@ -132,10 +132,7 @@ fn clear(root: &served::Actor, here: &Path) {
 fn summary(op: &Op, outcome: &str) -> String {
     let name = format!("{op:?}");
     let name = name.split(['(', ' ']).next().unwrap_or_default().to_owned();
-    let how = match outcome.strip_prefix("errno ") {
-        Some(errno) => errno,
-        None => "ok",
-    };
+    let how = outcome.strip_prefix("errno ").unwrap_or("ok");
     format!("{name} {how}")
 }
 
