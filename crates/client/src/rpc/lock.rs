@@ -21,7 +21,9 @@ impl super::Peer {
     }
 }
 
-fn arguments(open: &Opened, wanted: &Wanted, kind: Option<Kind>) -> LkIn {
+/// As on Linux, `pid` is that of whoever takes a lock, and else 0; a daemon that hands the structure
+/// on to fcntl(2) gets EINVAL for another one.
+fn arguments(open: &Opened, wanted: &Wanted, kind: Option<Kind>, pid: u32) -> LkIn {
     let flags = match wanted.class {
         Class::Record => LkFlags::empty(),
         Class::Whole => LkFlags::FLOCK,
@@ -37,7 +39,7 @@ fn arguments(open: &Opened, wanted: &Wanted, kind: Option<Kind>) -> LkIn {
                 Some(Kind::Write) => F_WRLCK,
                 None => F_UNLCK,
             },
-            pid: wanted.pid,
+            pid,
         },
         lk_flags: flags.bits(),
         padding: 0,
@@ -53,7 +55,7 @@ pub(super) fn end_of_flock(open: &Opened, owner: u64) -> Request<'static> {
         pid: 0,
         range: 0..MAX_END,
     };
-    Request::Setlk(arguments(open, &wanted, None))
+    Request::Setlk(arguments(open, &wanted, None, 0))
 }
 
 impl Rpc<'_> {
@@ -68,7 +70,7 @@ impl Rpc<'_> {
         wanted: &Wanted,
         kind: Kind,
     ) -> Result<Option<fusewire_locks::Lock>, Errno> {
-        let reply = self.call(on, Request::Getlk(arguments(open, wanted, Some(kind))))?;
+        let reply = self.call(on, Request::Getlk(arguments(open, wanted, Some(kind), 0)))?;
         let lk = reply::lk(reply.head.body()).map_err(malformed)?.lk;
         let kind = match lk.typ {
             F_UNLCK => return Ok(None),
@@ -100,7 +102,8 @@ impl Rpc<'_> {
         kind: Option<Kind>,
         wait: bool,
     ) -> Result<(), Errno> {
-        let arg = arguments(open, wanted, kind);
+        let pid = if kind.is_some() { wanted.pid } else { 0 };
+        let arg = arguments(open, wanted, kind, pid);
         // Giving up never waits.
         let request = if wait && kind.is_some() {
             Request::Setlkw(arg)
@@ -112,7 +115,7 @@ impl Rpc<'_> {
 
     /// Gives a lock up without waiting for the peer to have done so.
     pub(crate) fn unlock_later(&self, on: &impl Target, open: &Opened, wanted: &Wanted) {
-        let request = Request::Setlk(arguments(open, wanted, None));
+        let request = Request::Setlk(arguments(open, wanted, None, 0));
         self.engine().send_later(on.nodeid(), request, on.keep());
     }
 }
