@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod attempts;
 mod cancel;
 mod client;
 mod copy;

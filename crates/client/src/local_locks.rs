@@ -1,5 +1,6 @@
 //! Locks that the peer leaves to its client: those of one client exclude each other.
 
+use crate::attempts::Attempts;
 use crate::engine::Token;
 use fusewire_locks::{Class, Kind, Lock, Locks, Request};
 use fusewire_sync::{Condvar, Mutex, Rank};
@@ -7,6 +8,8 @@ use rustix::io::Errno;
 
 #[derive(Debug)]
 pub(crate) struct LocalLocks {
+    /// Of locks that the peer keeps.
+    pub(crate) attempts: Attempts,
     locks: Mutex<Locks>,
     changed: Condvar,
 }
@@ -14,6 +17,7 @@ pub(crate) struct LocalLocks {
 impl LocalLocks {
     pub(crate) fn new() -> Self {
         LocalLocks {
+            attempts: Attempts::new(),
             locks: Mutex::new(Rank::LEAF, Locks::new()),
             changed: Condvar::new(),
         }
@@ -72,6 +76,7 @@ impl LocalLocks {
 
     /// Has those who wait look whether they still want to.
     pub(crate) fn wake_waiting(&self) {
+        self.attempts.wake_waiting();
         // Under the lock: nobody is between looking and waiting.
         let _locks = self.locks.lock();
         self.changed.notify_all();

@@ -4,6 +4,8 @@
 //! A daemon that grants POSIX_LOCKS or FLOCK_LOCKS keeps such locks for all its clients; otherwise
 //! they exclude only users of the same client, as on Linux.
 
+use crate::attempts::Attempt;
+use crate::engine::Keep;
 use crate::error::Result;
 use crate::file::File;
 use crate::handle::Handle;
@@ -82,7 +84,8 @@ impl File {
     /// shared lock that it holds becomes an exclusive one. It ends with [`File::unlock`] or when the
     /// last clone is dropped. Locks of ranges are another matter.
     ///
-    /// A call that is cancelled or interrupted leaves the file unlocked.
+    /// A call that is cancelled or interrupted leaves the lock as it was, or none. What the daemon
+    /// grants too late is given back, and further calls of this open file wait for that.
     ///
     /// # Errors
     /// EINTR when cancelled or interrupted, or what the daemon says.
@@ -102,7 +105,8 @@ impl File {
     /// As [`File::lock`], without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` when somebody else has it locked, else as [`File::lock`].
+    /// `WouldBlock` when somebody else has it locked, or a call that was cancelled is still at the
+    /// daemon; else as [`File::lock`].
     pub fn try_lock(&self) -> std::result::Result<(), TryLockError> {
         self.try_lock_whole(Kind::Write)
     }
@@ -150,7 +154,8 @@ impl File {
     /// `File` of that file that was opened through the handle is closed**.
     /// [`Client::separate`](crate::Client::separate) gives a handle with locks of its own.
     ///
-    /// A call that is cancelled or interrupted leaves the bytes unlocked.
+    /// A call that is cancelled or interrupted leaves the bytes as they were, or unlocked, as with
+    /// [`File::lock`].
     ///
     /// # Errors
     /// EBADF when not open for reading (a read lock) or writing (a write lock); EINVAL for an empty
@@ -164,7 +169,8 @@ impl File {
     /// As [`File::lock_range`], without waiting: F_SETLK.
     ///
     /// # Errors
-    /// `WouldBlock` when somebody else's lock is in the way, else as [`File::lock_range`].
+    /// `WouldBlock` when somebody else's lock is in the way, or a call that was cancelled is still
+    /// at the daemon; else as [`File::lock_range`].
     pub fn try_lock_range(
         &self,
         range: impl RangeBounds<u64>,
@@ -249,19 +255,25 @@ impl File {
     fn set(&self, wanted: &Request, kind: Option<Kind>, wait: bool) -> Outcome<()> {
         let handle = self.handle();
         let core = handle.node().core();
+        let over = || core.peer.engine().ended().is_some();
         if core.peer.keeps_locks(wanted.class) {
             let rpc = core.rpc(self.cred());
-            let result = rpc.setlk(handle, handle.open(), wanted, kind, wait);
-            if matches!(result, Err(Errno::INTR | Errno::TIMEDOUT)) && kind.is_some() {
-                // It may be granted all the same, and nobody would give it back.
-                rpc.unlock_later(handle, handle.open(), wanted);
+            let Some(kind) = kind else {
+                return rpc.unlock(handle, handle.open(), wanted);
+            };
+            let attempts = &core.locks.attempts;
+            attempts.settle(wanted, wait, &self.cred().token, over)?;
+            let attempt = Attempt::new(handle, wanted);
+            let keep = Arc::clone(&attempt) as Arc<dyn Keep>;
+            let result = rpc.setlk(handle, handle.open(), wanted, kind, wait, keep);
+            if matches!(result, Err(Errno::INTR | Errno::TIMEDOUT)) {
+                attempt.give_up();
             }
             return result;
         }
         match kind {
             None => core.locks.give_up(wanted),
             Some(kind) => {
-                let over = || core.peer.engine().ended().is_some();
                 core.locks
                     .take(wanted, kind, wait, &self.cred().token, over)?;
             }

@@ -2,7 +2,7 @@
 
 use fusewire::{Client, File, LockKind, OpenOptions};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::scripted::{Action, Rules, ScriptedPeer, start};
+use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, start};
 use fusewire_server::{Errno, ServerOptions, Usage};
 use fusewire_wire::Opcode;
 use fusewire_wire::abi::{FileLock, LkOut};
@@ -211,6 +211,100 @@ fn waiting_for_a_lock_can_be_ended() {
         client.shutdown().unwrap();
         assert_eq!(peer.join(), Usage::default());
     }
+}
+
+/// A lock that comes too late is given back, and not in place of one that was taken since.
+#[test]
+fn a_lock_that_is_granted_too_late_is_given_back_once() {
+    type Way = (
+        fn(&File) -> fusewire::Result<()>,
+        fn(&File) -> Result<(), TryLockError>,
+    );
+    let ways: [Way; 2] = [
+        (File::lock, File::try_lock),
+        (
+            |file| file.lock_range(2..5, LockKind::Write),
+            |file| file.try_lock_range(2..5, LockKind::Write),
+        ),
+    ];
+    for (lock, try_lock) in ways {
+        let gate = Gate::new();
+        let late = Action::HoldAfter(gate.clone());
+        let (client, peer) = connect(Rules::new().nth(Opcode::Setlkw, 1, late), true);
+        let worker = client.separate();
+        let (a, b, canceller) = (open(&client), open(&worker), worker.canceller());
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock(&b));
+            while gate.held() == 0 {
+                thread::yield_now();
+            }
+            canceller.cancel();
+            fails_with(waiting.join().unwrap(), Errno::INTR);
+        });
+        canceller.reset();
+        // The daemon has granted it, and nobody knows yet.
+        would_block(try_lock(&a));
+        would_block(try_lock(&b));
+        thread::scope(|scope| {
+            let again = scope.spawn(|| lock(&b));
+            while !again.is_finished() {
+                canceller.interrupt();
+                thread::yield_now();
+            }
+            fails_with(again.join().unwrap(), Errno::INTR);
+        });
+        thread::scope(|scope| {
+            let again = scope.spawn(|| lock(&b));
+            gate.open();
+            again.join().unwrap().unwrap();
+        });
+        would_block(try_lock(&a));
+        let asked: Vec<_> = peer
+            .log()
+            .iter()
+            .filter_map(|seen| seen.opcode)
+            .filter(|opcode| [Opcode::Setlk, Opcode::Setlkw].contains(opcode))
+            .collect();
+        // Cancelled; denied to the other; given back; taken; denied to the other.
+        let expected = [
+            Opcode::Setlkw,
+            Opcode::Setlk,
+            Opcode::Setlk,
+            Opcode::Setlkw,
+            Opcode::Setlk,
+        ];
+        assert_eq!(asked, expected);
+        drop(b);
+        while try_lock(&a).is_err() {
+            thread::yield_now();
+        }
+        drop((a, worker));
+        client.shutdown().unwrap();
+        assert_eq!(peer.join(), Usage::default());
+    }
+}
+
+/// Those who wait until a lock that nobody wants has been given back do not outlive the connection.
+#[test]
+fn nobody_waits_for_a_lost_lock_of_a_dead_connection() {
+    let gate = Gate::new();
+    let late = Action::HoldAfter(gate.clone());
+    let (client, _peer) = connect(Rules::new().nth(Opcode::Setlkw, 1, late), true);
+    let (file, canceller) = (open(&client), client.canceller());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| file.lock());
+        while gate.held() == 0 {
+            thread::yield_now();
+        }
+        canceller.cancel();
+        fails_with(waiting.join().unwrap(), Errno::INTR);
+        canceller.reset();
+        let again = scope.spawn(|| file.lock());
+        client.abort();
+        let error = again.join().unwrap().unwrap_err();
+        let ended = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
+        assert!(ended.contains(&error.errno()), "{error}");
+    });
 }
 
 /// The end of the connection ends waits for locks that the daemon knows nothing of.

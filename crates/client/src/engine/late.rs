@@ -5,16 +5,19 @@ use super::{Call, Engine, Outcome, Ticket};
 use fusewire_sync::Arc;
 use fusewire_sync::atomic::Ordering;
 use fusewire_sync::thread;
-use fusewire_wire::abi::ReleaseIn;
+use fusewire_wire::abi::{FileLock, LkIn, ReleaseIn};
 use fusewire_wire::dirent::DirentsPlus;
 use fusewire_wire::{Caller, Extensions, Opcode, Request, reply};
+
+/// Type of a lock that is given up, as in fcntl(2).
+const F_UNLCK: u32 = 2;
 
 /// What a reply gave us that nobody wants.
 #[derive(Default)]
 struct Undo {
     /// Nodes with one reference more.
     nodes: Vec<u64>,
-    /// Closes an open handle, and the node that it is of.
+    /// Closes an open handle or ends a lock, and the node that it is of.
     release: Option<(u64, Request<'static>)>,
 }
 
@@ -191,7 +194,9 @@ impl Engine {
             for nodeid in undo.nodes {
                 self.forget(nodeid, 1);
             }
-            if let (Some((nodeid, request)), Some(keep)) = (undo.release, &keeps[0]) {
+            // The last one is there for that, where there are two.
+            let keep = keeps.iter().flatten().next_back();
+            if let (Some((nodeid, request)), Some(keep)) = (undo.release, keep) {
                 self.send_later(nodeid, request, Arc::clone(keep));
             }
             drop(keeps);
@@ -226,11 +231,30 @@ fn undo_of(slot: &Slot, outcome: &Outcome) -> Undo {
             let open = reply::open(body).ok();
             undo.release = open.map(|o| (slot.nodeid, Request::Releasedir(release_of(o.fh))));
         }
+        Opcode::Setlk | Opcode::Setlkw => {
+            let unlock = unlock_of(&slot.head[..slot.head_len]);
+            undo.release = unlock.map(|unlock| (slot.nodeid, unlock));
+        }
         Opcode::Readdirplus => undo.nodes = granted_nodes(&slot.payload, *payload_bytes as usize),
         _ => {}
     }
     undo.nodes.retain(|nodeid| *nodeid != 0);
     undo
+}
+
+/// Ends the lock that a request took.
+fn unlock_of(head: &[u8]) -> Option<Request<'static>> {
+    let Ok((_, Request::Setlk(arg) | Request::Setlkw(arg), _)) = Request::parse(head) else {
+        return None;
+    };
+    (arg.lk.typ != F_UNLCK).then_some(Request::Setlk(LkIn {
+        lk: FileLock {
+            typ: F_UNLCK,
+            pid: 0,
+            ..arg.lk
+        },
+        ..arg
+    }))
 }
 
 /// Nodes that a READDIRPLUS reply gave a reference to.

@@ -1,7 +1,9 @@
 //! Locks that the peer keeps.
 
 use super::{Opened, Rpc, Target, malformed};
+use crate::engine::Keep;
 use fusewire_locks::{Class, Kind, MAX_END, Request as Wanted};
+use fusewire_sync::Arc;
 use fusewire_wire::abi::{FileLock, LkIn};
 use fusewire_wire::{InitFlags, LkFlags, Request, reply};
 use rustix::io::Errno;
@@ -90,7 +92,8 @@ impl Rpc<'_> {
         }))
     }
 
-    /// Takes a lock, or gives it up.
+    /// Takes a lock. The request holds `attempt`, and so does what gives back a lock that is granted
+    /// after the caller has gone.
     ///
     /// # Errors
     /// EAGAIN when another is in the way and `wait` is not set.
@@ -99,18 +102,28 @@ impl Rpc<'_> {
         on: &impl Target,
         open: &Opened,
         wanted: &Wanted,
-        kind: Option<Kind>,
+        kind: Kind,
         wait: bool,
+        attempt: Arc<dyn Keep>,
     ) -> Result<(), Errno> {
-        let pid = if kind.is_some() { wanted.pid } else { 0 };
-        let arg = arguments(open, wanted, kind, pid);
-        // Giving up never waits.
-        let request = if wait && kind.is_some() {
+        let arg = arguments(open, wanted, Some(kind), wanted.pid);
+        let request = if wait {
             Request::Setlkw(arg)
         } else {
             Request::Setlk(arg)
         };
-        self.done(on, request)
+        let reply = self.call_on_two(on, Some(attempt), request)?;
+        reply::empty(reply.head.body()).map_err(malformed)
+    }
+
+    /// Gives a lock up, which never waits for others.
+    pub(crate) fn unlock(
+        &self,
+        on: &impl Target,
+        open: &Opened,
+        wanted: &Wanted,
+    ) -> Result<(), Errno> {
+        self.done(on, Request::Setlk(arguments(open, wanted, None, 0)))
     }
 
     /// Gives a lock up without waiting for the peer to have done so.
