@@ -87,6 +87,23 @@ impl File {
     /// A call that is cancelled or interrupted leaves the lock as it was, or none. What the daemon
     /// grants too late is given back, and further calls of this open file wait for that.
     ///
+    /// ```
+    /// # use fusewire::Client;
+    /// # use fusewire_server::{ServerOptions, mem, start};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fs = mem::Memory::new(mem::MemOptions::default());
+    /// # let (transport, _server) = start(fs, &ServerOptions::default())?;
+    /// # let client = Client::builder().connect(transport)?;
+    /// let file = client.create("/journal")?;
+    /// file.lock()?;
+    /// // Another opening of the file is kept out, a clone is not.
+    /// assert!(client.open("/journal")?.try_lock_shared().is_err());
+    /// file.clone().lock()?;
+    /// file.unlock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// EINTR when cancelled or interrupted, or what the daemon says.
     pub fn lock(&self) -> Result<()> {
@@ -153,6 +170,26 @@ impl File {
     /// and fcntl(2), its locks do not exclude each other, and **all of them on a file end when any
     /// `File` of that file that was opened through the handle is closed**.
     /// [`Client::separate`](crate::Client::separate) gives a handle with locks of its own.
+    ///
+    /// ```
+    /// # use fusewire::Client;
+    /// # use fusewire_server::{ServerOptions, mem, start};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fs = mem::Memory::new(mem::MemOptions::default());
+    /// # let (transport, _server) = start(fs, &ServerOptions::default())?;
+    /// # let client = Client::builder().connect(transport)?;
+    /// use fusewire::{LockKind, OpenOptions};
+    /// let mut options = OpenOptions::new();
+    /// let options = options.read(true).write(true).create(true);
+    /// let mine = options.open(&client, "/table")?;
+    /// mine.lock_range(0..100, LockKind::Write)?;
+    /// let theirs = options.open(&client.separate(), "/table")?;
+    /// let found = theirs.test_lock_range(.., LockKind::Read)?;
+    /// assert_eq!(found.map(|lock| lock.range), Some(0..100));
+    /// theirs.lock_range(100.., LockKind::Write)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// A call that is cancelled or interrupted leaves the bytes as they were, or unlocked, as with
     /// [`File::lock`].

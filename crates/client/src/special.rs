@@ -73,6 +73,21 @@ impl Client {
     /// Whether this client's identity may access what `path` leads to so; as faccessat(2) with
     /// AT_EACCESS.
     ///
+    /// ```
+    /// # use fusewire::Client;
+    /// # use fusewire_server::{ServerOptions, mem, start};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fs = mem::Memory::new(mem::MemOptions::default());
+    /// # let (transport, _server) = start(fs, &ServerOptions::default())?;
+    /// # let client = Client::builder().connect(transport)?;
+    /// use fusewire::Access;
+    /// client.write("/notes", b"")?;
+    /// client.access("/notes", Access::READ.and(Access::WRITE))?;
+    /// assert!(client.access("/notes", Access::EXECUTE).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// EACCES when it may not; else as [`Client::metadata`].
     pub fn access(&self, path: impl AsRef<Path>, access: Access) -> Result<()> {
@@ -120,6 +135,23 @@ impl OpenOptions {
     /// Makes a file without a name in the directory at `dir`, and opens it: O_TMPFILE. It goes when
     /// it is closed, unless [`Client::link_file`] gives it a name. With `create_new` it never gets
     /// one.
+    ///
+    /// ```
+    /// # use fusewire::Client;
+    /// # use fusewire_server::{ServerOptions, mem, start};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fs = mem::Memory::new(mem::MemOptions::default());
+    /// # let (transport, _server) = start(fs, &ServerOptions::default())?;
+    /// # let client = Client::builder().connect(transport)?;
+    /// use fusewire::OpenOptions;
+    /// use std::io::Write;
+    /// let mut file = OpenOptions::new().write(true).open_unnamed(&client, "/")?;
+    /// file.write_all(b"complete, or not there")?;
+    /// client.link_file(&file, "/report")?;
+    /// assert_eq!(client.read("/report")?, b"complete, or not there");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// EINVAL unless `write` is set; EOPNOTSUPP when the daemon has no such files; ENOTDIR, EACCES,
