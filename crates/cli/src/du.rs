@@ -72,8 +72,9 @@ impl Usage<'_> {
                     continue;
                 }
             };
-            let own = match meta {
-                Ok(meta) => self.own(&meta),
+            let own = match meta.map(|meta| self.own(&meta)) {
+                Ok(Some(own)) => own,
+                Ok(None) => continue,
                 Err(error) => {
                     self.context.report.problem(Problem::from(error));
                     0
@@ -93,25 +94,24 @@ impl Usage<'_> {
         Ok(sums[0])
     }
 
-    /// What a file takes by itself, in bytes; nothing if it was counted under another name.
-    fn own(&mut self, meta: &Metadata) -> u64 {
+    /// What a file takes by itself, in bytes; `None` if it was counted under another name.
+    fn own(&mut self, meta: &Metadata) -> Option<u64> {
         if !self.args.count_links && self.linked.was_counted(meta) {
-            return 0;
+            return None;
         }
         if self.linked.is_full() {
             self.context.report.line(
                 "there are too many files with several names; some are counted more than once",
             );
         }
-        if !self.args.apparent_size {
-            return meta.blocks().saturating_mul(512);
-        }
-        // As coreutils have it: what else a size means is the file system's own business.
-        if meta.is_file() || meta.is_symlink() {
+        Some(if !self.args.apparent_size {
+            meta.blocks().saturating_mul(512)
+        } else if meta.is_file() || meta.is_symlink() {
             meta.len()
         } else {
+            // As coreutils have it: what else a size means is the file system's own business.
             0
-        }
+        })
     }
 
     fn line(&mut self, bytes: u64, name: &[u8], depth: Option<usize>) -> io::Result<()> {

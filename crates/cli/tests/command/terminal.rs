@@ -47,6 +47,24 @@ fn names_are_quoted_and_in_columns() {
 }
 
 #[test]
+fn names_in_trees_are_quoted() {
+    let place = Place::dir();
+    write(&place.at(OsStr::from_bytes(b"d\x1b[2J/a b")), "");
+    let directory = r"'d'$'\033''[2J'";
+    assert_eq!(
+        on_terminal(&place, 80, "tree /"),
+        format!("/\n└── {directory}\n    └── 'a b'\n\n1 directory, 1 file\n")
+    );
+    let path = r"'/d'$'\033''[2J";
+    assert_eq!(
+        on_terminal(&place, 80, "find"),
+        format!("/\n{path}'\n{path}/a b'\n")
+    );
+    let sizes = on_terminal(&place, 80, "du --apparent-size");
+    assert_eq!(sizes, format!("0\t{path}'\n0\t/\n"));
+}
+
+#[test]
 fn a_copy_shows_a_bar_on_a_terminal_only() {
     let place = Place::dir();
     for n in 0..50 {
