@@ -147,7 +147,7 @@ impl Keep for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.core.live_nodes.sub(1);
-        self.core.nodes.remove(self.nodeid, self);
+        self.core.nodes.remove(self.nodeid);
         self.core
             .peer
             .engine()
@@ -159,5 +159,33 @@ impl Drop for Node {
                 pending.append(&mut node.children_mut().take());
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+mod tests {
+    use crate::Client;
+    use fusewire_server::mem::{MemOptions, Memory};
+    use fusewire_server::{ServerOptions, start};
+
+    #[test]
+    fn nodes_that_go_with_the_directory_above_leave_the_table() {
+        let fs = Memory::new(MemOptions::default());
+        let (transport, _server) = start(fs, &ServerOptions::default()).unwrap();
+        let client = Client::builder()
+            .max_cached_nodes(16)
+            .connect(transport)
+            .unwrap();
+        for dir in 0..8 {
+            client.create_dir(format!("/{dir}")).unwrap();
+            for file in 0..12 {
+                client.write(format!("/{dir}/{file}"), "").unwrap();
+            }
+        }
+        let core = client.core();
+        assert!(core.live_nodes.get() < 40);
+        assert_eq!(core.nodes.len() as u64, core.live_nodes.get());
+        client.drop_caches();
+        assert_eq!(core.nodes.len(), 1);
     }
 }
