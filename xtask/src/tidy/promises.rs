@@ -1,18 +1,28 @@
-//! Each promise of docs/SEMANTICS.md names the tests that hold it.
+//! Each promise of docs/SEMANTICS.md, and each fault of docs/FAULTS.md, names the tests that hold
+//! it.
 //!
-//! A promise is a heading `### P7. …`; below it stand one or more lines of the
-//! form ``Test: `path/of/file.rs::function` ``.
+//! A promise is a heading `### P7. …`, a fault is `### F7. …`; below it stand one or more lines of
+//! the form ``Test: `path/of/file.rs::function` ``.
 
 use super::Violation;
 use super::rust::Rust;
 use super::tree::Tree;
 
-const DOCUMENT: &str = "docs/SEMANTICS.md";
+/// The documents, and the letter of their numbers.
+const DOCUMENTS: [(&str, char); 2] = [("docs/SEMANTICS.md", 'P'), ("docs/FAULTS.md", 'F')];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let Some(document) = tree.file(DOCUMENT) else {
-        return vec![Violation::new(DOCUMENT, 0, "is missing")];
+    DOCUMENTS
+        .iter()
+        .flat_map(|(path, letter)| check_one(tree, path, *letter))
+        .collect()
+}
+
+fn check_one(tree: &Tree, path: &str, letter: char) -> Vec<Violation> {
+    let Some(document) = tree.file(path) else {
+        return vec![Violation::new(path, 0, "is missing")];
     };
+    let heading = format!("### {letter}");
     let mut violations = Vec::new();
     let mut open: Option<(usize, String)> = None;
     let mut expected = 1;
@@ -26,29 +36,29 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             continue;
         }
         if line.starts_with('#') {
-            violations.extend(open.take().map(untested));
+            violations.extend(open.take().map(|item| untested(path, letter, item)));
         }
-        if let Some(rest) = line.strip_prefix("### P") {
+        if let Some(rest) = line.strip_prefix(&heading) {
             let number = rest.split_once(". ").map(|(number, _)| number);
             if number != Some(expected.to_string().as_str()) {
-                let what = format!("promises are numbered in order: P{expected} is next");
-                violations.push(Violation::new(DOCUMENT, line_number, what));
+                let what = format!("they are numbered in order: {letter}{expected} is next");
+                violations.push(Violation::new(path, line_number, what));
             }
             expected += 1;
             open = Some((line_number, rest.to_owned()));
         } else if let Some(name) = line.strip_prefix("Test: ") {
             open = None;
             if let Err(what) = find_test(tree, name.trim().trim_matches('`')) {
-                violations.push(Violation::new(DOCUMENT, line_number, what));
+                violations.push(Violation::new(path, line_number, what));
             }
         }
     }
-    violations.extend(open.map(untested));
+    violations.extend(open.map(|item| untested(path, letter, item)));
     violations
 }
 
-fn untested((line, promise): (usize, String)) -> Violation {
-    Violation::new(DOCUMENT, line, format!("no test is named for P{promise}"))
+fn untested(path: &str, letter: char, (line, item): (usize, String)) -> Violation {
+    Violation::new(path, line, format!("no test is named for {letter}{item}"))
 }
 
 fn find_test(tree: &Tree, name: &str) -> Result<(), String> {
@@ -78,13 +88,21 @@ mod tests {
     const TEST_FILE: (&str, &str) = ("crates/a/tests/t.rs", "#[test] fn holds() {}");
 
     fn violations(document: &str) -> Vec<Violation> {
-        check(&Tree::planted(&[(DOCUMENT, document), TEST_FILE]))
+        let (path, letter) = DOCUMENTS[0];
+        check_one(&Tree::planted(&[(path, document), TEST_FILE]), path, letter)
     }
 
     #[test]
     fn a_promise_with_a_test_holds() {
         let document = "### P1. A\nText.\n\nTest: `crates/a/tests/t.rs::holds`\n";
         assert_eq!(violations(document), []);
+    }
+
+    #[test]
+    fn faults_are_held_to_the_same() {
+        let (path, letter) = DOCUMENTS[1];
+        let tree = Tree::planted(&[(path, "### F1. A\n"), TEST_FILE]);
+        assert_eq!(check_one(&tree, path, letter).len(), 1);
     }
 
     #[test]

@@ -212,7 +212,7 @@ fn every_errno_at_every_request() {
     assert!(met.len() >= 25, "{met:?}");
 }
 
-/// F20: whatever bytes a reply has. The call ends, the next one works, and everything that could
+/// F13: whatever bytes a reply has. The call ends, the next one works, and everything that could
 /// be understood is given back.
 #[test]
 fn any_bytes_for_a_body_at_every_request() {
@@ -276,7 +276,7 @@ fn body(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-/// F30: the peer dies at every request of every call, before it does what it was asked and after.
+/// F23: the peer dies at every request of every call, before it does what it was asked and after.
 #[test]
 fn death_at_every_request() {
     let _alone = alone();
@@ -313,7 +313,7 @@ fn death_at_every_request() {
     }
 }
 
-/// F31: a request is never answered. What has a deadline ends with it, and can be cancelled like
+/// F24: a request is never answered. What has a deadline ends with it, and can be cancelled like
 /// the rest.
 #[test]
 fn no_answer_at_every_request() {
