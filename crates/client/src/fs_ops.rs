@@ -864,7 +864,8 @@ pub(crate) fn set_size(
     check_sized(node)?;
     node.check_fresh()?;
     node.drop_set_id(cred)?;
-    let mut valid = SetattrValid::SIZE;
+    // The owner tells a daemon with mandatory locks whose it need not respect.
+    let mut valid = SetattrValid::SIZE | SetattrValid::LOCKOWNER;
     let fh = handle.map(|handle| handle.open().fh);
     if fh.is_some() {
         valid |= SetattrValid::FH;
@@ -873,6 +874,7 @@ pub(crate) fn set_size(
         valid: valid.bits(),
         fh: fh.unwrap_or(0),
         size: len,
+        lock_owner: cred.lock_owner,
         ..SetattrIn::default()
     };
     let size = node.change_size();

@@ -4,11 +4,14 @@ use fusewire::{Client, File, LockKind, OpenOptions};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, start};
 use fusewire_server::{Errno, ServerOptions, Usage};
-use fusewire_wire::Opcode;
 use fusewire_wire::abi::{FileLock, LkOut};
+use fusewire_wire::{Opcode, SetattrValid};
 use std::fs::TryLockError;
 use std::thread;
 use zerocopy::IntoBytes;
+
+const SIZE: u32 = SetattrValid::SIZE.bits();
+const LOCKOWNER: u32 = SetattrValid::LOCKOWNER.bits();
 
 type Peer = ScriptedPeer<Memory>;
 
@@ -211,6 +214,21 @@ fn waiting_for_a_lock_can_be_ended() {
         client.shutdown().unwrap();
         assert_eq!(peer.join(), Usage::default());
     }
+}
+
+/// A daemon with mandatory locks has to know who cuts a file off.
+#[test]
+fn changes_of_size_name_the_owner_of_locks() {
+    let (client, peer) = connect(Rules::new(), true);
+    client.truncate("/file", 3).unwrap();
+    open(&client).set_len(2).unwrap();
+    let changes: Vec<_> = peer
+        .log()
+        .iter()
+        .filter(|seen| seen.opcode == Some(Opcode::Setattr) && seen.flags & SIZE != 0)
+        .map(|seen| seen.flags & LOCKOWNER)
+        .collect();
+    assert_eq!(changes, [LOCKOWNER; 2]);
 }
 
 /// A lock that comes too late is given back, and not in place of one that was taken since.
