@@ -3,7 +3,7 @@
 use crate::access::{Access, Checks};
 use crate::client::Client;
 use crate::error::Result;
-use crate::fs_ops;
+use crate::fs_attr;
 use crate::node::Node;
 use crate::walk::Links;
 use fusewire_sync::Arc;
@@ -85,7 +85,9 @@ impl Client {
             node.expire_attr();
             let told = result?;
             match mode {
-                Some(mode) if !told => fs_ops::setattr(&self.cred, node, fs_ops::mode_change(mode)),
+                Some(mode) if !told => {
+                    fs_attr::setattr(&self.cred, node, fs_attr::mode_change(mode))
+                }
                 _ => Ok(()),
             }
         })
@@ -106,7 +108,12 @@ impl Client {
                 };
             };
             let names = list.split(|byte| *byte == 0);
-            Ok(names.map(|n| OsString::from_vec(n.to_vec())).collect())
+            names
+                .map(|name| match name {
+                    [] => Err(Errno::IO),
+                    name => Ok(OsString::from_vec(name.to_vec())),
+                })
+                .collect()
         })
     }
 

@@ -2,7 +2,7 @@
 
 use fusewire::{Allocate, Client, OpenOptions, SetXattr};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::scripted::{self, Action, Rules};
+use fusewire_server::scripted::{self, Action, Rules, Seen};
 use fusewire_server::{Errno, ServerOptions, dir, start};
 use fusewire_wire::Opcode;
 
@@ -157,6 +157,54 @@ fn the_daemon_copies_ranges_itself() {
         client.sync_fs().unwrap();
         fails_with(client.sync_dir("/to"), Errno::NOTDIR);
     });
+}
+
+/// What is to be read is always larger than the room that the daemon says it takes.
+#[test]
+fn a_value_that_never_fits_is_an_io_error() {
+    let script = |seen: &Seen| match (seen.opcode, seen.size) {
+        (Some(Opcode::Getxattr), 0) => Action::Body(vec![8, 0, 0, 0, 0, 0, 0, 0]),
+        (Some(Opcode::Getxattr), _) => Action::Errno(Errno::RANGE),
+        _ => Action::Answer,
+    };
+    let fs = Memory::new(MemOptions::default());
+    let (transport, peer) = scripted::start(fs, script, &ServerOptions::default()).unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    client.write("/f", b"").unwrap();
+    fails_with(client.get_xattr("/f", "user.a"), Errno::IO);
+    let log = peer.log();
+    assert!(log.iter().any(|seen| seen.size == 65_536));
+}
+
+#[test]
+fn lists_of_attributes_that_no_file_has_are_io_errors() {
+    for (list, good) in [
+        (&b"user.a\0user.b\0"[..], true),
+        (b"user.a\0\0user.b\0", false),
+        (b"\0", false),
+        (b"user.a", false),
+    ] {
+        let size = list.len() as u32;
+        let script = move |seen: &Seen| match seen.opcode {
+            // LISTXATTR is asked for the size first.
+            Some(Opcode::Listxattr) if seen.nth == 1 => {
+                Action::Body([size.to_ne_bytes(), [0; 4]].concat())
+            }
+            Some(Opcode::Listxattr) => Action::Body(list.to_vec()),
+            _ => Action::Answer,
+        };
+        let fs = Memory::new(MemOptions::default());
+        let (transport, _peer) = scripted::start(fs, script, &ServerOptions::default()).unwrap();
+        let client = Client::builder().connect(transport).unwrap();
+        client.write("/f", b"").unwrap();
+        match client.list_xattr("/f") {
+            Ok(names) => assert!(good && names == ["user.a", "user.b"]),
+            result => {
+                assert!(!good);
+                fails_with(result, Errno::IO);
+            }
+        }
+    }
 }
 
 /// Each operation that a daemon may lack is asked for once; then the client knows.

@@ -89,6 +89,24 @@ fn a_file_without_a_name_gets_one_or_goes() {
     ends_clean(client, peer);
 }
 
+/// Also where there is a file of the name that stands for none.
+#[test]
+fn files_without_names_are_made_where_their_maker_may_write() {
+    let user = Identity::user(1000, 1000);
+    let (client, peer) = connect_as(Rules::new(), Client::builder().identity(user));
+    let mut root = Identity::user(0, 0);
+    root.capabilities = fusewire::Capabilities::all();
+    let root = client.with_identity(root).unwrap();
+    root.write("/-", b"").unwrap();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    fails_with(options.open_unnamed(&client, "/"), Errno::ACCESS);
+    options.open_unnamed(&root, "/").unwrap();
+    assert_eq!(count(&peer, Opcode::Tmpfile), 1);
+    drop(root);
+    ends_clean(client, peer);
+}
+
 #[test]
 fn a_daemon_may_have_no_files_without_names() {
     let (client, peer) = connect(lacks(Opcode::Tmpfile));

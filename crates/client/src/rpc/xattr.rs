@@ -7,6 +7,8 @@ use rustix::io::Errno;
 
 /// Largest value and largest list of names, in bytes, as on Linux.
 const XATTR_MAX_BYTES: usize = 65_536;
+/// How often a peer is believed what it says of a size.
+const SIZES: u32 = 4;
 
 impl Rpc<'_> {
     /// The value of an attribute.
@@ -26,13 +28,14 @@ impl Rpc<'_> {
     }
 
     /// Asks for the size first, because a buffer of the largest size costs more than a request;
-    /// again when the value has grown meanwhile.
+    /// again when the value has grown meanwhile, and at last with the largest: whoever asks must not
+    /// be kept for ever.
     fn sized<'a>(
         &self,
         on: &impl Target,
         request: impl Fn(u32) -> Request<'a>,
     ) -> Result<Vec<u8>, Errno> {
-        loop {
+        for _ in 0..SIZES {
             let reply = unsupported(self.call(on, request(0)))?;
             let size = reply::getxattr_size(reply.head.body())
                 .map_err(malformed)?
@@ -49,6 +52,15 @@ impl Rpc<'_> {
                     let (frames, len) = unsupported(result)?;
                     return Ok(frames.bytes(0, len).to_vec());
                 }
+            }
+        }
+        let room = XATTR_MAX_BYTES as u32;
+        match self.read_payload(on, room, request(room)) {
+            // Nothing is larger.
+            Err(Errno::RANGE) => Err(Errno::IO),
+            result => {
+                let (frames, len) = unsupported(result)?;
+                Ok(frames.bytes(0, len).to_vec())
             }
         }
     }
