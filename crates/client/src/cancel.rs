@@ -87,6 +87,7 @@ impl Client {
     #[must_use]
     pub fn separate(&self) -> Self {
         Client {
+            start: self.start.clone(),
             shared: Arc::clone(&self.shared),
             cred: Arc::new(self.cred.separate()),
         }

@@ -7,7 +7,7 @@ use crate::engine::{Ended, Engine, EngineStats, Notified, Timeouts, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::rpc::{self, NegotiateError, Peer, Rpc};
-use crate::walk::{self, Links};
+use crate::walk::{self, Links, Start};
 use fusewire_mem::FRAME_BYTES;
 use fusewire_sync::thread::JoinHandle;
 use fusewire_sync::time::Clock;
@@ -120,6 +120,7 @@ impl Builder {
         connection.engine.notify(notified);
         let root = Node::root(&core);
         Ok(Client {
+            start: Start::root(&root),
             shared: Arc::new(Shared {
                 root,
                 core,
@@ -298,8 +299,10 @@ impl Drop for Shared {
 /// answered; any number of threads may call at once.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    /// Where paths begin. Before the connection, which outlives the nodes.
+    pub(crate) start: Start,
     pub(crate) cred: Arc<Cred>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Client {
@@ -325,6 +328,7 @@ impl Client {
     pub fn with_identity(&self, identity: Identity) -> Result<Self> {
         let cred = cred("set identity", identity, self.cred.umask)?;
         Ok(Client {
+            start: self.start.clone(),
             shared: Arc::clone(&self.shared),
             cred: Arc::new(cred),
         })
@@ -418,12 +422,7 @@ impl Client {
         path: &Path,
         links: Links,
     ) -> std::result::Result<Arc<Node>, Errno> {
-        walk::resolve(
-            &self.cred,
-            &self.shared.root,
-            path.as_os_str().as_bytes(),
-            links,
-        )
+        walk::resolve(&self.cred, &self.start, path.as_os_str().as_bytes(), links)
     }
 
     /// An error of `operation` on `path`.

@@ -32,6 +32,10 @@ pub struct ReadDir {
     state: State,
     /// Where the next batch begins.
     offset: u64,
+    /// Where the entry behind the last one that was taken begins.
+    next: u64,
+    /// Whether `.` and `..` are entries, too.
+    dots: bool,
     stream: Stream,
 }
 
@@ -80,6 +84,8 @@ impl ReadDir {
             batch: VecDeque::new(),
             state: State::More,
             offset: 0,
+            next: 0,
+            dots: false,
             stream: Stream {
                 handle: Some(handle),
                 origin: Arc::new(Origin {
@@ -89,6 +95,30 @@ impl ReadDir {
                 }),
             },
         })
+    }
+
+    /// Shows `.` and `..`, too, as getdents(2) does, where the daemon has them.
+    #[must_use]
+    pub fn with_dots(mut self) -> Self {
+        self.dots = true;
+        self
+    }
+
+    /// Where the next entry begins: telldir(3). A number of the daemon's own, for
+    /// [`ReadDir::seek`]; 0 at the start.
+    #[must_use]
+    pub fn tell(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes on where [`ReadDir::tell`] or [`DirEntry::next_offset`] has said: seekdir(3). Most
+    /// daemons know their numbers in another stream of the same directory, too. Any other number but
+    /// 0 may lead anywhere.
+    pub fn seek(&mut self, offset: u64) {
+        self.batch.clear();
+        self.offset = offset;
+        self.next = offset;
+        self.state = State::More;
     }
 
     /// The directory that is read.
@@ -203,7 +233,7 @@ impl ReadDir {
     }
 
     fn push(&mut self, entry: &Entry<'_>, known: Option<(Arc<Node>, Attr)>) {
-        if entry.name == b"." || entry.name == b".." {
+        if !self.dots && (entry.name == b"." || entry.name == b"..") {
             return;
         }
         let kind = match &known {
@@ -213,6 +243,7 @@ impl ReadDir {
         self.batch.push_back(DirEntry {
             name: OsString::from_vec(entry.name.to_vec()),
             ino: entry.ino,
+            next: entry.off,
             kind,
             known,
             origin: Arc::clone(&self.stream.origin),
@@ -226,6 +257,7 @@ impl Iterator for ReadDir {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(entry) = self.batch.pop_front() {
+                self.next = entry.next;
                 return Some(Ok(entry));
             }
             match self.state {
@@ -250,6 +282,8 @@ impl Iterator for ReadDir {
 pub struct DirEntry {
     name: OsString,
     ino: u64,
+    /// Where the next one begins.
+    next: u64,
     kind: Option<FileKind>,
     /// What the batch said of it.
     known: Option<(Arc<Node>, Attr)>,
@@ -267,6 +301,12 @@ impl DirEntry {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.origin.path.join(&self.name)
+    }
+
+    /// Where the entry behind it begins: `d_off` of getdents(2), for [`ReadDir::seek`].
+    #[must_use]
+    pub fn next_offset(&self) -> u64 {
+        self.next
     }
 
     /// Inode number.

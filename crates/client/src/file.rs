@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::cred::Cred;
 use crate::error::{Error, Result};
-use crate::fs_ops;
+use crate::fs_attr;
 use crate::handle::Handle;
 use crate::io::Data;
 use crate::meta::{Metadata, Times};
@@ -334,7 +334,7 @@ impl File {
         self.check_access(OFlags::WRONLY)
             .map_err(|_| Errno::INVAL)
             .and_then(|()| {
-                fs_ops::set_size(self.cred(), self.handle().node(), len, Some(self.handle()))
+                fs_attr::set_size(self.cred(), self.handle().node(), len, Some(self.handle()))
             })
             .map_err(self.fail("truncate"))
     }
@@ -344,8 +344,8 @@ impl File {
     /// # Errors
     /// EPERM, or what the daemon says.
     pub fn set_permissions(&self, permissions: Permissions) -> Result<()> {
-        let change = fs_ops::mode_change(permissions.mode());
-        fs_ops::setattr(self.cred(), self.handle().node(), change)
+        let change = fs_attr::mode_change(permissions.mode());
+        fs_attr::setattr(self.cred(), self.handle().node(), change)
             .map_err(self.fail("set permissions"))
     }
 
@@ -359,7 +359,7 @@ impl File {
         }
         let mut change = SetattrIn::default();
         times.put(&mut change);
-        fs_ops::setattr(self.cred(), self.handle().node(), change).map_err(self.fail("set times"))
+        fs_attr::setattr(self.cred(), self.handle().node(), change).map_err(self.fail("set times"))
     }
 
     /// Waits until data and attributes are on stable storage.

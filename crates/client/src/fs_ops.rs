@@ -6,22 +6,19 @@ use crate::cred::Cred;
 use crate::dir::ReadDir;
 use crate::error::Result;
 use crate::file::File;
-use crate::handle::Handle;
-use crate::meta::{Metadata, PERMISSION_BITS, Statfs, Times};
-use crate::node::{AttrReply, Node};
+use crate::meta::{Metadata, PERMISSION_BITS};
+use crate::node::Node;
 use crate::open::OpenOptions;
 use crate::rpc::New;
 use crate::walk::{self, Links, Place, Tail};
 use fusewire_sync::Arc;
-use fusewire_wire::abi::{EntryOut, FileKind, SetattrIn};
-use fusewire_wire::{InitFlags, SetattrValid, Target as LinkTarget};
+use fusewire_wire::abi::{EntryOut, FileKind};
+use fusewire_wire::{InitFlags, Target as LinkTarget};
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 type Outcome<T> = std::result::Result<T, Errno>;
@@ -337,7 +334,7 @@ impl Client {
     }
 
     pub(crate) fn place(&self, path: &Path) -> Outcome<Place> {
-        walk::place(&self.cred, &self.shared.root, path.as_os_str().as_bytes())
+        walk::place(&self.cred, &self.start, path.as_os_str().as_bytes())
     }
 
     /// Removes a name that is not a directory's.
@@ -402,71 +399,13 @@ impl Client {
         remove().map_err(self.fail("remove directory", path))
     }
 
-    /// Removes a directory with everything below. Symbolic links are removed, not followed, also
-    /// one at `path` itself.
-    ///
-    /// # Errors
-    /// As [`Client::remove_dir`]; the first error ends it.
-    pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let found = self.symlink_metadata(path)?;
-        if found.is_symlink() {
-            return self.remove_file(path);
-        }
-        if !found.is_dir() {
-            return Err(self.fail("remove directory", path)(Errno::NOTDIR));
-        }
-        // Depth first without recursion: a daemon may serve any depth.
-        let mut open = vec![(path.to_path_buf(), self.remove_files_in(path)?)];
-        while let Some((dir, below)) = open.last_mut() {
-            if let Some(below) = below.pop() {
-                let further = self.remove_files_in(&below)?;
-                open.push((below, further));
-                continue;
-            }
-            match self.remove_dir(&*dir) {
-                // Something came since, or the daemon left it out while others went.
-                Err(error) if error.errno() == Errno::NOTEMPTY.raw_os_error() => {
-                    *below = self.remove_files_in(dir)?;
-                    if below.is_empty() {
-                        self.remove_dir(&*dir)?;
-                        open.pop();
-                    }
-                }
-                result => {
-                    result?;
-                    open.pop();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what is no directory in `dir` and returns the directories.
-    fn remove_files_in(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let mut below = Vec::new();
-        // Not through a link that has taken the directory's place since it was listed.
-        for entry in self.read_dir_no_follow(dir)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                below.push(entry.path());
-                continue;
-            }
-            match self.remove_file(entry.path()) {
-                Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
-                result => result?,
-            }
-        }
-        Ok(below)
-    }
-
     /// Gives something another name; replaces what has it already, as rename(2) does.
     ///
     /// # Errors
     /// ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EBUSY (the root, `.` or `..`), EINVAL (into itself), or
     /// what the daemon says.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-        self.rename_with(from.as_ref(), to.as_ref(), RenameFlags::empty())
+        self.rename_with(from.as_ref(), self, to.as_ref(), RenameFlags::empty())
     }
 
     /// As [`Client::rename`], but replaces nothing.
@@ -475,7 +414,7 @@ impl Client {
     /// EEXIST when something has the name already; EINVAL when the daemon cannot promise that; else
     /// as [`Client::rename`].
     pub fn rename_no_replace(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-        self.rename_with(from.as_ref(), to.as_ref(), RenameFlags::NOREPLACE)
+        self.rename_with(from.as_ref(), self, to.as_ref(), RenameFlags::NOREPLACE)
     }
 
     /// Gives each the name of the other, at once.
@@ -483,12 +422,19 @@ impl Client {
     /// # Errors
     /// ENOENT when either is missing; EINVAL when the daemon cannot; else as [`Client::rename`].
     pub fn exchange(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<()> {
-        self.rename_with(one.as_ref(), other.as_ref(), RenameFlags::EXCHANGE)
+        self.rename_with(one.as_ref(), self, other.as_ref(), RenameFlags::EXCHANGE)
     }
 
-    fn rename_with(&self, from: &Path, to: &Path, flags: RenameFlags) -> Result<()> {
+    /// Renames; `to` begins where paths of `other` do.
+    pub(crate) fn rename_with(
+        &self,
+        from: &Path,
+        other: &Client,
+        to: &Path,
+        flags: RenameFlags,
+    ) -> Result<()> {
         let from_place = self.place(from).map_err(self.fail("rename", from))?;
-        let to_place = self.place(to).map_err(self.fail("rename", to))?;
+        let to_place = other.place(to).map_err(self.fail("rename", to))?;
         let Tail::Name(old) = &from_place.tail else {
             return Err(self.fail("rename", from)(Errno::BUSY));
         };
@@ -501,12 +447,12 @@ impl Client {
             return Err(self.fail("rename", from)(errno));
         }
         looking_again(&from_place.dir, old, || {
-            self.rename_at(&from_place, &to_place, flags)
+            self.rename_places(&from_place, &to_place, flags)
         })
         .map_err(self.fail("rename", from))
     }
 
-    fn rename_at(&self, from: &Place, to: &Place, flags: RenameFlags) -> Outcome<()> {
+    fn rename_places(&self, from: &Place, to: &Place, flags: RenameFlags) -> Outcome<()> {
         let (Tail::Name(old), Tail::Name(new)) = (&from.tail, &to.tail) else {
             return Err(Errno::BUSY);
         };
@@ -638,123 +584,6 @@ impl Client {
         };
         make().map(drop).map_err(self.fail("link", link))
     }
-
-    /// Sets the permission bits of what `path` leads to.
-    ///
-    /// # Errors
-    /// EPERM, or as [`Client::metadata`].
-    pub fn set_permissions(&self, path: impl AsRef<Path>, permissions: Permissions) -> Result<()> {
-        let path = path.as_ref();
-        let change = mode_change(permissions.mode());
-        self.change("set permissions", path, Links::Follow, change)
-    }
-
-    /// Sets the size of what `path` leads to: cut off, or filled up with zeroes.
-    ///
-    /// # Errors
-    /// EISDIR, EFBIG, or as [`Client::metadata`].
-    pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
-        let path = path.as_ref();
-        self.resolve(path, Links::Follow)
-            .and_then(|node| {
-                check_sized(&node)?;
-                node.permit(&self.cred, Access::WRITE)?;
-                set_size(&self.cred, &node, len, None)
-            })
-            .map_err(self.fail("truncate", path))
-    }
-
-    /// Sets times of what `path` leads to.
-    ///
-    /// # Errors
-    /// EINVAL for nanoseconds of a second or more; EPERM, or as [`Client::metadata`].
-    pub fn set_times(&self, path: impl AsRef<Path>, times: Times) -> Result<()> {
-        self.put_times(path.as_ref(), Links::Follow, times)
-    }
-
-    /// Sets times of what is at `path`, a symbolic link itself included.
-    ///
-    /// # Errors
-    /// As [`Client::set_times`].
-    pub fn set_symlink_times(&self, path: impl AsRef<Path>, times: Times) -> Result<()> {
-        self.put_times(path.as_ref(), Links::NoFollow, times)
-    }
-
-    fn put_times(&self, path: &Path, links: Links, times: Times) -> Result<()> {
-        if !times.is_valid() {
-            return Err(self.fail("set times", path)(Errno::INVAL));
-        }
-        let mut change = SetattrIn::default();
-        times.put(&mut change);
-        self.change("set times", path, links, change)
-    }
-
-    /// Sets owner and group of what `path` leads to; `None` leaves one as it is. Files lose their
-    /// set-id bits by it, as chown(2) says, also when both are `None`.
-    ///
-    /// # Errors
-    /// EINVAL for the id 2³² − 1, which means none; EPERM, or as [`Client::metadata`].
-    pub fn chown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-        self.put_owner(path.as_ref(), Links::Follow, uid, gid)
-    }
-
-    /// Sets owner and group of what is at `path`, a symbolic link itself included.
-    ///
-    /// # Errors
-    /// As [`Client::chown`].
-    pub fn lchown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-        self.put_owner(path.as_ref(), Links::NoFollow, uid, gid)
-    }
-
-    fn put_owner(
-        &self,
-        path: &Path,
-        links: Links,
-        uid: Option<u32>,
-        gid: Option<u32>,
-    ) -> Result<()> {
-        if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
-            return Err(self.fail("set owner", path)(Errno::INVAL));
-        }
-        let mut change = SetattrIn::default();
-        let mut valid = SetattrValid::empty();
-        if let Some(uid) = uid {
-            valid |= SetattrValid::UID;
-            change.uid = uid;
-        }
-        if let Some(gid) = gid {
-            valid |= SetattrValid::GID;
-            change.gid = gid;
-        }
-        change.valid = valid.bits();
-        self.resolve(path, links)
-            .and_then(|node| change_owner(&self.cred, &node, change))
-            .map_err(self.fail("set owner", path))
-    }
-
-    fn change(
-        &self,
-        operation: &'static str,
-        path: &Path,
-        links: Links,
-        change: SetattrIn,
-    ) -> Result<()> {
-        self.resolve(path, links)
-            .and_then(|node| setattr(&self.cred, &node, change))
-            .map_err(self.fail(operation, path))
-    }
-
-    /// Numbers of the file system.
-    ///
-    /// # Errors
-    /// As [`Client::metadata`].
-    pub fn statfs(&self, path: impl AsRef<Path>) -> Result<Statfs> {
-        let path = path.as_ref();
-        self.resolve(path, Links::Follow)
-            .and_then(|node| self.rpc().statfs(&node))
-            .map(Statfs::from)
-            .map_err(self.fail("statfs", path))
-    }
 }
 
 /// Whether an operation on a name has changed what the name means, or somebody else has.
@@ -798,96 +627,6 @@ fn looking_again(dir: &Arc<Node>, name: &[u8], operation: impl Fn() -> Outcome<(
 /// every name up before it removes or moves it, and virtiofsd in C answers EIO if it did not.
 fn known(cred: &Cred, dir: &Arc<Node>, name: &[u8]) -> Outcome<Arc<Node>> {
     walk::lookup(cred, dir, name)?.ok_or(Errno::NOENT)
-}
-
-/// SETATTR of the permission bits.
-pub(crate) fn mode_change(mode: u32) -> SetattrIn {
-    SetattrIn {
-        valid: SetattrValid::MODE.bits(),
-        mode: mode & PERMISSION_BITS,
-        ..SetattrIn::default()
-    }
-}
-
-/// SETATTR of owner and group, by which set-id bits go, even if both stay.
-fn change_owner(cred: &Cred, node: &Arc<Node>, mut change: SetattrIn) -> Outcome<()> {
-    if !node.is_dir() {
-        // Bits that others have set meanwhile go, too.
-        node.expire_attr();
-        if let Some(mode) = cred.identity.mode_after_chown(&node.attr(cred, None)?) {
-            change.valid |= SetattrValid::MODE.bits();
-            change.mode = mode & PERMISSION_BITS;
-        }
-    }
-    setattr(cred, node, change)
-}
-
-/// Sends a SETATTR that leaves the size alone, and takes the attributes that come back.
-pub(crate) fn setattr(cred: &Cred, node: &Arc<Node>, change: SetattrIn) -> Outcome<()> {
-    if change.valid == 0 {
-        return Ok(());
-    }
-    node.check_fresh()?;
-    let core = node.core();
-    let unchecked = core.checks == Checks::Daemon || cred.identity.changes_everything();
-    let change = if unchecked {
-        change
-    } else {
-        cred.identity.may_change(&node.attr(cred, None)?, change)?
-    };
-    let sampled = core.attr_version();
-    let out = core.rpc(cred).setattr(node, change)?;
-    node.take_attr(&AttrReply::from(&out), sampled)?;
-    Ok(())
-}
-
-/// # Errors
-/// EISDIR and EINVAL for what has no size to be set.
-fn check_sized(node: &Node) -> Outcome<()> {
-    match node.kind() {
-        FileKind::Regular => Ok(()),
-        FileKind::Directory => Err(Errno::ISDIR),
-        _ => Err(Errno::INVAL),
-    }
-}
-
-/// Sets the size; answers about it are not believed meanwhile.
-pub(crate) fn set_size(
-    cred: &Cred,
-    node: &Arc<Node>,
-    len: u64,
-    handle: Option<&Arc<Handle>>,
-) -> Outcome<()> {
-    if len > i64::MAX as u64 {
-        return Err(Errno::FBIG);
-    }
-    check_sized(node)?;
-    node.check_fresh()?;
-    node.drop_set_id(cred)?;
-    // The owner tells a daemon with mandatory locks whose it need not respect.
-    let mut valid = SetattrValid::SIZE | SetattrValid::LOCKOWNER;
-    let fh = handle.map(|handle| handle.open().fh);
-    if fh.is_some() {
-        valid |= SetattrValid::FH;
-    }
-    let change = SetattrIn {
-        valid: valid.bits(),
-        fh: fh.unwrap_or(0),
-        size: len,
-        lock_owner: cred.lock_owner,
-        ..SetattrIn::default()
-    };
-    let size = node.change_size();
-    let rpc = node.core().rpc(cred);
-    let out = match handle {
-        Some(handle) => rpc.setattr(handle, change)?,
-        None => rpc.setattr(node, change)?,
-    };
-    if out.attr.kind().map_err(|_| Errno::IO)? != node.kind() {
-        return Err(Errno::IO);
-    }
-    size.set(out.attr.size);
-    Ok(())
 }
 
 /// The errno in an error made by [`File`]'s reading and writing.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod at;
 mod attempts;
 mod cancel;
 mod client;
@@ -17,6 +18,7 @@ mod dir;
 mod engine;
 mod error;
 mod file;
+mod fs_attr;
 mod fs_ops;
 mod handle;
 mod io;
@@ -27,6 +29,7 @@ mod node;
 mod notify;
 mod open;
 mod poll;
+mod remove_all;
 mod rpc;
 mod space;
 mod special;

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::client::Client;
 use crate::error::Result;
 use crate::file::File;
-use crate::fs_ops;
+use crate::fs_attr;
 use crate::handle::Handle;
 use crate::meta::PERMISSION_BITS;
 use crate::node::{Cached, Node};
@@ -37,6 +37,8 @@ pub struct OpenOptions {
     create_new: bool,
     pub(crate) mode: u32,
     custom_flags: u32,
+    /// As open(2) has it, not as std.
+    exact: bool,
 }
 
 impl Default for OpenOptions {
@@ -68,6 +70,23 @@ impl OpenOptions {
             create_new: false,
             mode: 0o666,
             custom_flags: 0,
+            exact: false,
+        }
+    }
+
+    /// What open(2) makes of its flags.
+    pub(crate) fn from_parts(read: bool, write: bool, flags: OFlags, mode: u32) -> Self {
+        let creates = flags.contains(OFlags::CREATE);
+        OpenOptions {
+            read,
+            write,
+            append: flags.contains(OFlags::APPEND),
+            truncate: flags.contains(OFlags::TRUNC),
+            create: creates,
+            create_new: creates && flags.contains(OFlags::EXCL),
+            mode,
+            custom_flags: flags.bits(),
+            exact: true,
         }
     }
 
@@ -133,16 +152,20 @@ impl OpenOptions {
         } else {
             End::Find
         };
-        let root = &client.shared.root;
         for _ in 0..OPEN_RACES {
-            let opened =
-                match walk::find(&client.cred, root, path.as_os_str().as_bytes(), links, end)? {
-                    Found::Node(node) => self.open_node(client, &node, flags),
-                    Found::Missing { dir, name } if self.create => {
-                        self.create_in(client, &dir, &name, flags)
-                    }
-                    Found::Missing { .. } => return Err(Errno::NOENT),
-                };
+            let opened = match walk::find(
+                &client.cred,
+                &client.start,
+                path.as_os_str().as_bytes(),
+                links,
+                end,
+            )? {
+                Found::Node(node) => self.open_node(client, &node, flags),
+                Found::Missing { dir, name } if self.create => {
+                    self.create_in(client, &dir, &name, flags)
+                }
+                Found::Missing { .. } => return Err(Errno::NOENT),
+            };
             match opened {
                 Ok(handle) => return Ok(File::new(client, path, handle)),
                 // It came or went between the two requests.
@@ -181,7 +204,7 @@ impl OpenOptions {
 
     /// The options as `O_*` flags.
     pub(crate) fn flags(&self) -> Outcome<u32> {
-        let writes = self.write || self.append;
+        let writes = self.write || self.append && !self.exact;
         let access = match (self.read, writes) {
             (true, false) => OFlags::RDONLY,
             (false, true) => OFlags::WRONLY,
@@ -191,7 +214,8 @@ impl OpenOptions {
         // As in std: what changes the file needs a way to write, and only a file that is made
         // may be both emptied and appended to.
         let changes = self.truncate || self.creates();
-        if changes && !writes || self.append && self.truncate && !self.create_new {
+        let odd = changes && !writes || self.append && self.truncate && !self.create_new;
+        if odd && !self.exact {
             return Err(Errno::INVAL);
         }
         let ours = OFlags::RWMODE | OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND;
@@ -256,7 +280,7 @@ impl OpenOptions {
             return Ok(handle);
         }
         drop(size);
-        match fs_ops::set_size(&client.cred, node, 0, Some(&handle)) {
+        match fs_attr::set_size(&client.cred, node, 0, Some(&handle)) {
             Ok(()) => Ok(handle),
             Err(errno) => {
                 handle.close();

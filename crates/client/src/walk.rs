@@ -75,11 +75,11 @@ pub(crate) enum Links {
 /// the peer says to LOOKUP and READLINK.
 pub(crate) fn resolve(
     cred: &Cred,
-    root: &Arc<Node>,
+    start: &Start,
     path: &[u8],
     links: Links,
 ) -> Result<Arc<Node>, Errno> {
-    match find(cred, root, path, links, End::Find)? {
+    match find(cred, start, path, links, End::Find)? {
         Found::Node(node) => Ok(node),
         Found::Missing { .. } => Err(Errno::NOENT),
     }
@@ -92,44 +92,20 @@ pub(crate) fn resolve(
 /// and there is a slash behind its name.
 pub(crate) fn find(
     cred: &Cred,
-    root: &Arc<Node>,
+    start: &Start,
     path: &[u8],
     links: Links,
     end: End,
 ) -> Result<Found, Errno> {
-    let mut walk = Walk::new(cred, root, path)?;
-    loop {
-        let tail = walk.go_to_tail()?;
-        let (dir, wants_dir) = (Arc::clone(walk.here()), walk.wants_dir);
-        let Tail::Name(name) = tail else {
-            return Ok(Found::Node(dir));
-        };
-        if wants_dir && end == End::MakeFile {
-            return Err(Errno::ISDIR);
-        }
-        let Some(node) = lookup(cred, &dir, &name)? else {
-            if wants_dir {
-                return Err(Errno::NOENT);
-            }
-            return Ok(Found::Missing { dir, name });
-        };
-        if node.kind() == FileKind::Symlink && (links == Links::Follow || wants_dir) {
-            walk.follow(&node)?;
-            continue;
-        }
-        if wants_dir && !node.is_dir() {
-            return Err(Errno::NOTDIR);
-        }
-        return Ok(Found::Node(node));
-    }
+    Walk::new(cred, start, path)?.find(links, end)
 }
 
 /// Directory and last name of `path`, without asking for that name.
 ///
 /// # Errors
 /// As [`resolve`], for the directory.
-pub(crate) fn place(cred: &Cred, root: &Arc<Node>, path: &[u8]) -> Result<Place, Errno> {
-    let mut walk = Walk::new(cred, root, path)?;
+pub(crate) fn place(cred: &Cred, start: &Start, path: &[u8]) -> Result<Place, Errno> {
+    let mut walk = Walk::new(cred, start, path)?;
     let tail = walk.go_to_tail()?;
     Ok(Place {
         dir: Arc::clone(walk.here()),
@@ -139,9 +115,85 @@ pub(crate) fn place(cred: &Cred, root: &Arc<Node>, path: &[u8]) -> Result<Place,
     })
 }
 
+/// Where paths begin, and where they may lead.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    /// The directories from the root to the one where relative paths begin, both included.
+    way: Arc<[Arc<Node>]>,
+    bounds: Bounds,
+}
+
+/// Where paths may lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Not out of the directory where they begin.
+    pub(crate) beneath: bool,
+    /// Not through symbolic links, the last component included.
+    pub(crate) no_links: bool,
+}
+
+impl Start {
+    pub(crate) fn root(root: &Arc<Node>) -> Self {
+        Start {
+            way: Arc::new([Arc::clone(root)]),
+            bounds: Bounds::default(),
+        }
+    }
+
+    /// The directory where relative paths begin.
+    pub(crate) fn dir(&self) -> &Arc<Node> {
+        // There is always the root.
+        &self.way[self.way.len() - 1]
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The same, but for paths that lead no further than this.
+    pub(crate) fn bounded(&self, bounds: Bounds) -> Self {
+        Start {
+            way: Arc::clone(&self.way),
+            bounds,
+        }
+    }
+
+    /// Beginning in the directory at `path`.
+    ///
+    /// # Errors
+    /// ENOTDIR, or as [`resolve`].
+    pub(crate) fn at(&self, cred: &Cred, path: &[u8]) -> Result<Self, Errno> {
+        let mut walk = Walk::new(cred, self, path)?;
+        let found = walk.find(Links::Follow, End::Find)?;
+        let Found::Node(node) = found else {
+            return Err(Errno::NOENT);
+        };
+        if !node.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        let mut way = walk.nodes;
+        if !Arc::ptr_eq(&way[way.len() - 1], &node) {
+            way.push(node);
+        }
+        Ok(Start {
+            way: way.into(),
+            bounds: self.bounds,
+        })
+    }
+
+    /// Beginning in `dir`, for names in it alone: the way there is not known.
+    pub(crate) fn inside(&self, dir: Arc<Node>) -> Self {
+        Start {
+            way: Arc::new([Arc::clone(&self.way[0]), dir]),
+            bounds: self.bounds,
+        }
+    }
+}
+
 /// A walk under way.
 struct Walk<'a> {
     cred: &'a Cred,
+    start: &'a Start,
     /// The way from the root to where we are.
     nodes: Vec<Arc<Node>>,
     /// Components to go, last first.
@@ -151,16 +203,22 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(cred: &'a Cred, root: &Arc<Node>, path: &[u8]) -> Result<Self, Errno> {
+    fn new(cred: &'a Cred, start: &'a Start, path: &[u8]) -> Result<Self, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         if path.len() > MAX_PATH_BYTES {
             return Err(Errno::NAMETOOLONG);
         }
+        let nodes = match path {
+            [b'/', ..] if start.bounds.beneath => return Err(Errno::XDEV),
+            [b'/', ..] => start.way[..1].to_vec(),
+            _ => start.way.to_vec(),
+        };
         let mut walk = Walk {
             cred,
-            nodes: vec![Arc::clone(root)],
+            start,
+            nodes,
             pending: Vec::new(),
             wants_dir: path.ends_with(b"/"),
             links: 0,
@@ -180,6 +238,34 @@ impl<'a> Walk<'a> {
         &self.nodes[self.nodes.len() - 1]
     }
 
+    /// Goes to the end of the path.
+    fn find(&mut self, links: Links, end: End) -> Result<Found, Errno> {
+        loop {
+            let tail = self.go_to_tail()?;
+            let (dir, wants_dir) = (Arc::clone(self.here()), self.wants_dir);
+            let Tail::Name(name) = tail else {
+                return Ok(Found::Node(dir));
+            };
+            if wants_dir && end == End::MakeFile {
+                return Err(Errno::ISDIR);
+            }
+            let Some(node) = lookup(self.cred, &dir, &name)? else {
+                if wants_dir {
+                    return Err(Errno::NOENT);
+                }
+                return Ok(Found::Missing { dir, name });
+            };
+            if node.kind() == FileKind::Symlink && (links == Links::Follow || wants_dir) {
+                self.follow(&node)?;
+                continue;
+            }
+            if wants_dir && !node.is_dir() {
+                return Err(Errno::NOTDIR);
+            }
+            return Ok(Found::Node(node));
+        }
+    }
+
     /// Goes to the directory of the last component.
     fn go_to_tail(&mut self) -> Result<Tail, Errno> {
         let mut tail = Tail::Root;
@@ -192,6 +278,9 @@ impl<'a> Walk<'a> {
             match &*name {
                 b"." => tail = Tail::Dot,
                 b".." => {
+                    if self.start.bounds.beneath && self.nodes.len() <= self.start.way.len() {
+                        return Err(Errno::XDEV);
+                    }
                     if self.nodes.len() > 1 {
                         self.nodes.pop();
                     }
@@ -224,11 +313,14 @@ impl<'a> Walk<'a> {
     /// Goes on where the symlink `node` of the current directory leads.
     fn follow(&mut self, node: &Arc<Node>) -> Result<(), Errno> {
         self.links += 1;
-        if self.links > MAX_LINKS {
+        if self.links > MAX_LINKS || self.start.bounds.no_links {
             return Err(Errno::LOOP);
         }
         let target = node.core().rpc(self.cred).readlink(node)?;
         if target.starts_with(b"/") {
+            if self.start.bounds.beneath {
+                return Err(Errno::XDEV);
+            }
             self.nodes.truncate(1);
         }
         // A slash at the end of the last link's target means what one at the end of the path does.

@@ -1,0 +1,291 @@
+//! What has no like in `std::fs`: paths that begin in directories, flags of open(2), raw offsets.
+
+use fusewire::{Client, OpenOptions};
+use fusewire_server::dir::{DirOptions, Directory};
+use fusewire_server::mem::{MemOptions, Memory};
+use fusewire_server::{Errno, FileSystem, ServerHandle, ServerOptions, start};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn serve<F: FileSystem>(fs: F) -> (Client, ServerHandle<F>) {
+    let (transport, server) = start(fs, &ServerOptions::default()).unwrap();
+    let client = Client::builder().umask(0o022).connect(transport).unwrap();
+    (client, server)
+}
+
+fn memory() -> (Client, ServerHandle<Memory>) {
+    serve(Memory::new(MemOptions::default()))
+}
+
+fn directory(path: &Path) -> (Client, ServerHandle<Directory>) {
+    serve(Directory::new(path, DirOptions::default()).unwrap())
+}
+
+#[track_caller]
+fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno) {
+    let error = result.unwrap_err();
+    assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+}
+
+#[test]
+fn a_handle_stays_in_its_directory_whatever_becomes_of_the_name() {
+    let (client, server) = memory();
+    client.create_dir_all("/a/b/c").unwrap();
+    client.write("/top", b"top").unwrap();
+    let dir = client.at("/a/b").unwrap();
+    dir.write("file", b"text").unwrap();
+    client.rename("/a", "/z").unwrap();
+    client.create_dir_all("/a/b").unwrap();
+    assert_eq!(dir.read("file").unwrap(), b"text");
+    assert!(dir.read_dir(".").unwrap().count() == 2);
+    assert!(client.read_dir("/a/b").unwrap().count() == 0);
+    // Absolute paths begin at the root, and `..` leads up to it.
+    assert_eq!(dir.read("/top").unwrap(), b"top");
+    assert_eq!(dir.read("../../top").unwrap(), b"top");
+    assert_eq!(dir.at("c").unwrap().read("../file").unwrap(), b"text");
+    assert_eq!(
+        dir.dir_metadata().unwrap().ino(),
+        client.metadata("/z/b").unwrap().ino()
+    );
+    fails_with(client.at("/top"), Errno::NOTDIR);
+    fails_with(client.at("/none"), Errno::NOENT);
+    fails_with(dir.metadata(""), Errno::NOENT);
+    // A directory that is gone holds nothing.
+    dir.remove_file("file").unwrap();
+    dir.remove_dir("c").unwrap();
+    client.remove_dir("/z/b").unwrap();
+    fails_with(dir.create_dir("new"), Errno::NOENT);
+    drop((dir, client));
+    assert_eq!(server.join(), fusewire_server::Usage::default());
+}
+
+/// openat2(2) of this host is asked the same.
+#[test]
+fn bounded_paths_are_those_of_openat2() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |path: &str| top.path().join(path);
+    std::fs::create_dir_all(at("in/below")).unwrap();
+    std::fs::write(at("out"), "").unwrap();
+    std::fs::write(at("in/below/file"), "").unwrap();
+    for (target, link) in [
+        ("below", "in/inside"),
+        ("..", "in/up"),
+        ("below/../..", "in/far-up"),
+        ("/in", "in/absolute"),
+        ("below/file", "in/file"),
+        ("nowhere", "in/broken"),
+        ("loop", "in/loop"),
+    ] {
+        symlink(target, at(link)).unwrap();
+    }
+    let (client, _server) = directory(top.path());
+    let dir = client.at("/in").unwrap();
+    let host = rustix::fs::open(at("in"), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let paths = [
+        ".",
+        "below",
+        "below/file",
+        "below/..",
+        "below/../..",
+        "..",
+        "../in",
+        "inside/file",
+        "inside/..",
+        "up",
+        "up/in",
+        "far-up",
+        "file",
+        "broken",
+        "loop",
+        "none",
+        "below/none",
+        "file/x",
+        "./below/./file",
+        "absolute",
+        "absolute/below",
+        "/in",
+    ];
+    for path in paths {
+        for (how, ours, flags) in [
+            ("beneath", dir.beneath(), ResolveFlags::BENEATH),
+            ("no links", dir.no_symlinks(), ResolveFlags::NO_SYMLINKS),
+            (
+                "both",
+                dir.beneath().no_symlinks(),
+                ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+            ),
+        ] {
+            if flags == ResolveFlags::NO_SYMLINKS && path.starts_with("/") {
+                // The root of this host is another one.
+                continue;
+            }
+            let found = ours.metadata(path).map(|m| m.ino()).map_err(|e| e.errno());
+            let expected = rustix::fs::openat2(&host, path, OFlags::PATH, Mode::empty(), flags)
+                .and_then(rustix::fs::fstat)
+                .map(|stat| stat.st_ino)
+                .map_err(Errno::raw_os_error);
+            assert_eq!(found, expected, "{path}, {how}");
+        }
+    }
+}
+
+#[test]
+fn names_move_between_directories_of_one_client() {
+    let (client, _server) = memory();
+    client.create_dir("/a").unwrap();
+    client.create_dir("/b").unwrap();
+    client.write("/a/one", b"1").unwrap();
+    client.write("/b/two", b"2").unwrap();
+    let (a, b) = (client.at("/a").unwrap(), client.at("/b").unwrap());
+    let no_replace = RenameFlags::NOREPLACE.bits();
+    fails_with(a.rename_at("one", &b, "two", no_replace), Errno::EXIST);
+    a.rename_at("one", &b, "one", no_replace).unwrap();
+    b.rename_at("one", &b, "two", RenameFlags::EXCHANGE.bits())
+        .unwrap();
+    assert_eq!(client.read("/b/one").unwrap(), b"2");
+    assert_eq!(client.read("/b/two").unwrap(), b"1");
+    let both = (RenameFlags::EXCHANGE | RenameFlags::NOREPLACE).bits();
+    fails_with(b.rename_at("one", &b, "two", both), Errno::INVAL);
+    fails_with(b.rename_at("one", &b, "two", 1 << 20), Errno::INVAL);
+    let (other, _other_server) = memory();
+    fails_with(b.rename_at("one", &other, "one", 0), Errno::XDEV);
+}
+
+/// open(2) of this host is asked the same.
+#[test]
+fn flags_are_those_of_open() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for top in [&there, &here] {
+        std::fs::write(top.path().join("file"), "text").unwrap();
+        std::fs::create_dir(top.path().join("dir")).unwrap();
+        symlink("file", top.path().join("link")).unwrap();
+        symlink("none", top.path().join("broken")).unwrap();
+    }
+    let (client, _server) = directory(there.path());
+    let modes = [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR];
+    let flags = [
+        OFlags::CREATE,
+        OFlags::EXCL,
+        OFlags::TRUNC,
+        OFlags::APPEND,
+        OFlags::NOFOLLOW,
+    ];
+    for path in ["file", "link", "broken", "dir", "new", "file/", "none/x"] {
+        for mode in modes {
+            for set in 0..1 << flags.len() {
+                let mut all = mode;
+                for (n, flag) in flags.iter().enumerate() {
+                    all.set(*flag, set & (1 << n) != 0);
+                }
+                // Without O_CREAT, O_EXCL means nothing.
+                if all.contains(OFlags::EXCL) && !all.contains(OFlags::CREATE) {
+                    continue;
+                }
+                let found = OpenOptions::from_flags(all.bits(), 0o640)
+                    .and_then(|options| options.open(&client, path))
+                    .and_then(|file| {
+                        let len = file.metadata()?.len();
+                        let written = file.write_at(b"new", 0);
+                        Ok((len, written.map_err(|error| error.errno())))
+                    })
+                    .map_err(|error| error.errno());
+                let expected = rustix::fs::openat(
+                    CWD,
+                    here.path().join(path),
+                    all,
+                    Mode::from_raw_mode(0o640),
+                )
+                .and_then(|fd| {
+                    let stat = rustix::fs::fstat(&fd)?;
+                    if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
+                        // The client opens directories in another way.
+                        return Err(Errno::ISDIR);
+                    }
+                    let written = match all.contains(OFlags::APPEND) {
+                        true => rustix::io::write(&fd, b"new"),
+                        false => rustix::io::pwrite(&fd, b"new", 0),
+                    };
+                    let written = written.map_err(Errno::raw_os_error);
+                    Ok((stat.st_size as u64, written))
+                })
+                .map_err(Errno::raw_os_error);
+                assert_eq!(found, expected, "{path} {all:?}");
+                for name in ["new", "none"] {
+                    let made = [&there, &here]
+                        .map(|top| std::fs::remove_file(top.path().join(name)).is_ok());
+                    assert_eq!(made[0], made[1], "{path} {all:?}");
+                    if made[0] {
+                        client.drop_caches();
+                    }
+                }
+            }
+        }
+    }
+    for wrong in [OFlags::PATH, OFlags::TMPFILE | OFlags::RDWR, OFlags::RWMODE] {
+        fails_with(
+            OpenOptions::from_flags(wrong.bits(), 0).map(drop),
+            Errno::INVAL,
+        );
+    }
+}
+
+#[test]
+fn directories_can_be_read_from_any_offset() {
+    let (client, _server) = memory();
+    for n in 0..1000 {
+        client.write(format!("/{n:04}"), b"").unwrap();
+    }
+    let mut stream = client.read_dir("/").unwrap().with_dots();
+    let mut seen: Vec<(OsString, u64)> = Vec::new();
+    assert_eq!(stream.tell(), 0);
+    while let Some(entry) = stream.next() {
+        let entry = entry.unwrap();
+        assert_eq!(stream.tell(), entry.next_offset());
+        seen.push((entry.file_name(), entry.next_offset()));
+    }
+    assert_eq!(seen.len(), 1002);
+    assert!(seen[0].0 == "." && seen[1].0 == "..");
+    // From there on, in this stream and in another.
+    for n in [0, 1, 500, 1000, 1001] {
+        let mut another = client.read_dir("/").unwrap().with_dots();
+        for stream in [&mut stream, &mut another] {
+            stream.seek(seen[n].1);
+            let rest: Vec<_> = stream.map(|entry| entry.unwrap().file_name()).collect();
+            let expected: Vec<_> = seen[n + 1..].iter().map(|(name, _)| name.clone()).collect();
+            assert_eq!(rest, expected, "{n}");
+        }
+    }
+    stream.seek(0);
+    assert_eq!(stream.count(), 1002);
+}
+
+#[test]
+fn a_tree_is_removed_in_pieces_and_by_no_path() {
+    let (client, server) = memory();
+    client.create_dir_all("/tree/a/b/c").unwrap();
+    let mut long = String::from("/tree/a");
+    // Longer than what one path can name, step by step.
+    let mut dir = client.at("/tree/a").unwrap();
+    for _ in 0..300 {
+        let name = "n".repeat(200);
+        dir.create_dir(&name).unwrap();
+        let mut file = dir.create("file").unwrap();
+        file.write_all(b"text").unwrap();
+        drop(file);
+        dir = dir.at(&name).unwrap();
+        long.push_str(&name);
+    }
+    for n in 0..9000 {
+        client.write(format!("/tree/{n}"), b"").unwrap();
+    }
+    client.symlink("/", "/tree/link").unwrap();
+    drop(dir);
+    client.remove_dir_all("/tree").unwrap();
+    assert_eq!(client.read_dir("/").unwrap().count(), 0);
+    client.drop_caches();
+    drop(client);
+    assert_eq!(server.join(), fusewire_server::Usage::default());
+}
