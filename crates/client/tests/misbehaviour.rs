@@ -3,7 +3,7 @@
 use fusewire::{Client, Timeouts};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, Seen, start};
+use fusewire_server::scripted::{Action, Gate, Rules, Script, ScriptedPeer, Seen, start};
 use fusewire_server::{CacheMode, Caching, Errno, ServerOptions};
 use fusewire_wire::Opcode;
 use fusewire_wire::abi::{Attr, AttrOut, Dirent, EntryOut, InitOut, OutHeader, WriteOut};
@@ -13,14 +13,14 @@ use zerocopy::IntoBytes;
 
 const TIMEOUT: Duration = Duration::from_millis(150);
 
-fn connect(rules: Rules) -> (Client, ScriptedPeer<Memory>) {
+fn connect(script: impl Script) -> (Client, ScriptedPeer<Memory>) {
     let fs = Memory::new(MemOptions::default());
     // Two threads, so that a held request does not hold up the others.
     let options = ServerOptions {
         threads: 2,
         ..ServerOptions::default()
     };
-    let (transport, peer) = start(fs, rules, &options).unwrap();
+    let (transport, peer) = start(fs, script, &options).unwrap();
     let client = builder().connect(transport).unwrap();
     (client, peer)
 }
@@ -468,9 +468,14 @@ fn short_reads_and_writes_lose_nothing() {
 
 #[test]
 fn an_error_in_the_middle_of_a_write_shows_what_was_written() {
-    let rules = Rules::new().nth(Opcode::Write, 3, Action::Errno(Errno::NOSPC));
-    let (client, peer) = connect(rules);
+    // By its place: several are in flight, and need not come in order.
+    let third = |seen: &Seen| match seen.opcode {
+        Some(Opcode::Write) if seen.offset == 2 << 20 => Action::Errno(Errno::NOSPC),
+        _ => Action::Answer,
+    };
+    let (client, peer) = connect(third);
     let chunk = client.negotiated().max_write_bytes as usize;
+    assert_eq!(chunk, 1 << 20);
     let file = client.create("/file").unwrap();
     let written = file.write_at(&vec![1; 4 * chunk], 0).unwrap();
     assert_eq!(written, 2 * chunk);

@@ -26,12 +26,15 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What to do with the n-th request.
+type Decide = dyn Fn(u64, &Seen) -> Action + Send + Sync;
+
 /// What to do with the requests of a call, once it has been prepared.
 #[derive(Clone)]
 struct Plan {
     /// Requests since then; `u64::MAX` before.
     seen: Arc<AtomicU64>,
-    action: Arc<dyn Fn(u64, &Seen) -> Action + Send + Sync>,
+    action: Arc<Decide>,
 }
 
 impl Plan {
