@@ -25,8 +25,8 @@ struct Level {
     name: OsString,
     /// Directories that are to be emptied before it.
     below: Vec<OsString>,
-    /// What the last pass found first.
-    first: Option<OsString>,
+    /// What the last pass found first, and whether it was a directory.
+    first: Option<(OsString, bool)>,
 }
 
 impl Client {
@@ -107,7 +107,7 @@ impl Level {
             let entry = entry?;
             names.push((entry.file_name(), entry.file_type()?.is_dir()));
         }
-        let first = names.first().map(|(name, _)| name.clone());
+        let first = names.first().cloned();
         if first.is_some() && first == self.first {
             // The daemon says that it was removed, and that it is there.
             return Err(self.inside.fail("remove", Path::new(&self.name))(
