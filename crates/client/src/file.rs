@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::fs_attr;
 use crate::handle::Handle;
 use crate::io::Data;
+use crate::iomode::Parallel;
 use crate::meta::{Metadata, Times};
 use fusewire_sync::{Arc, Mutex, MutexGuard, Rank};
 use fusewire_wire::OpenOutFlags;
@@ -44,6 +45,13 @@ struct Inner {
     position: Mutex<u64>,
     // Last: the connection outlives the file.
     client: Client,
+}
+
+/// The right to write now, until it is dropped.
+#[derive(Debug)]
+struct WriteTurn<'a> {
+    _beside_others: Option<Parallel<'a>>,
+    _alone: Option<MutexGuard<'a, ()>>,
 }
 
 impl Drop for Inner {
@@ -187,7 +195,7 @@ impl File {
 
     /// Writes and says where: at `offset`, or at the end if opened to append.
     fn write_here(&self, buf: &[u8], offset: u64) -> Outcome<(u64, usize)> {
-        let _one_at_a_time = self.lock_if_appending();
+        let _turn = self.write_turn(offset, buf.len() as u64);
         let offset = self.write_offset(offset)?;
         let written = self.data().write(offset, buf.len() as u64, |at, room| {
             let start = (at - offset) as usize;
@@ -201,10 +209,19 @@ impl File {
         self.handle().open().flags & OFlags::APPEND.bits() != 0
     }
 
-    /// From finding the end of a file to the end of the write there: not every daemon appends by
-    /// itself, and each call's data stays in one piece.
-    fn lock_if_appending(&self) -> Option<MutexGuard<'_, ()>> {
-        self.appends().then(|| self.handle().node().serial.lock())
+    /// Writes to a file take turns, as on Linux, so that each call's data stays in one piece, and
+    /// from finding the end to writing there nothing comes between. A daemon may allow those that
+    /// change no size to go on side by side, while nobody has the file in cached use.
+    fn write_turn(&self, offset: u64, len: u64) -> WriteTurn<'_> {
+        let (handle, node) = (self.handle(), self.handle().node());
+        let wanted = OpenOutFlags::DIRECT_IO | OpenOutFlags::PARALLEL_DIRECT_WRITES;
+        let extends = offset.saturating_add(len) > node.size_hint();
+        let beside = handle.open().granted.contains(wanted) && !self.appends() && !extends;
+        let beside = beside.then(|| node.io_mode.write_in_parallel()).flatten();
+        WriteTurn {
+            _alone: beside.is_none().then(|| node.serial.lock()),
+            _beside_others: beside,
+        }
     }
 
     fn write_offset(&self, offset: u64) -> Outcome<u64> {
@@ -283,7 +300,7 @@ impl File {
     ) -> Result<u64> {
         self.check_access(OFlags::WRONLY)
             .and_then(|()| {
-                let _one_at_a_time = self.lock_if_appending();
+                let _turn = self.write_turn(offset, len);
                 let offset = self.write_offset(offset)?;
                 self.data().write(offset, len, |at, room| {
                     let mut done = 0;

@@ -6,6 +6,8 @@ use crate::node::Node;
 use crate::rpc::{Opened, Target};
 use fusewire_locks::Class;
 use fusewire_sync::{Arc, OnceLock};
+use fusewire_wire::OpenOutFlags;
+use rustix::io::Errno;
 
 /// Something open at the peer. It is closed there when nothing refers to it any more, requests in
 /// flight included: a peer must not see the RELEASE of a handle that it still works on.
@@ -17,20 +19,43 @@ pub(crate) struct Handle {
     flock_owner: OnceLock<u64>,
     /// By which the peer says that it has become ready, once somebody has asked.
     poll_number: OnceLock<u64>,
+    /// Its node is in cached use because of it.
+    cached: bool,
     /// The peer was told.
     released: bool,
 }
 
 impl Handle {
+    /// Waits while writes to the file go on side by side that a cached open ends.
     pub(crate) fn new(node: Arc<Node>, open: Opened) -> Arc<Self> {
         node.core().open_handles.add(1);
+        let cached =
+            open.at_peer && !open.directory && !open.granted.contains(OpenOutFlags::DIRECT_IO);
+        if cached {
+            node.io_mode.enter_cached();
+        }
         Arc::new(Handle {
+            cached,
             node,
             open,
             flock_owner: OnceLock::new(),
             poll_number: OnceLock::new(),
             released: false,
         })
+    }
+
+    /// As [`Handle::new`], for a file.
+    ///
+    /// # Errors
+    /// EIO when the peer wants its data to be read elsewhere (FOPEN_PASSTHROUGH), which was never
+    /// agreed on.
+    pub(crate) fn of_file(node: Arc<Node>, open: Opened) -> Result<Arc<Self>, Errno> {
+        let handle = Handle::new(node, open);
+        if open.granted.contains(OpenOutFlags::PASSTHROUGH) {
+            handle.close();
+            return Err(Errno::IO);
+        }
+        Ok(handle)
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -82,6 +107,9 @@ impl Handle {
 impl Drop for Handle {
     /// May run on the completion thread, so it must not wait.
     fn drop(&mut self) {
+        if self.cached {
+            self.node.io_mode.leave_cached();
+        }
         let core = self.node.core();
         if !self.released {
             core.peer

@@ -22,6 +22,7 @@ mod fs_attr;
 mod fs_ops;
 mod handle;
 mod io;
+mod iomode;
 mod local_locks;
 mod lock;
 mod meta;

@@ -268,7 +268,7 @@ impl OpenOptions {
         }
         let open = || {
             let open = core.with_descriptors(|| client.rpc().open(node, sent.bits()))?;
-            Ok(Handle::new(Arc::clone(node), open))
+            Handle::of_file(Arc::clone(node), open)
         };
         if !self.truncate {
             return open();
@@ -324,7 +324,7 @@ impl OpenOptions {
                 return Err(errno);
             }
         };
-        let handle = Handle::new(Arc::clone(&node), open);
+        let handle = Handle::of_file(Arc::clone(&node), open)?;
         if node.kind() != FileKind::Regular {
             handle.close();
             return Err(Errno::IO);
@@ -345,6 +345,6 @@ impl OpenOptions {
         let sent = OFlags::from_bits_retain(flags) - (NOT_FOR_OPEN | OFlags::TRUNC);
         let core = client.core();
         let open = core.with_descriptors(|| client.rpc().open(&node, sent.bits()))?;
-        Ok(Handle::new(node, open))
+        Handle::of_file(node, open)
     }
 }

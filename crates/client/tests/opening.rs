@@ -2,12 +2,14 @@
 
 use fusewire::{Client, OpenOptions};
 use fusewire_server::mem::{MemOptions, Memory};
-use fusewire_server::scripted::{Action, Rules, ScriptedPeer, start};
+use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, start};
 use fusewire_server::{Errno, ServerOptions, Usage};
-use fusewire_wire::Opcode;
+use fusewire_wire::abi::OpenOut;
+use fusewire_wire::{Opcode, OpenOutFlags};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
+use zerocopy::IntoBytes;
 
 type Peer = ScriptedPeer<Memory>;
 
@@ -130,6 +132,81 @@ fn a_daemon_that_must_not_refuse_to_open_fails() {
     assert_eq!(count(&peer, Opcode::Open), 2);
     assert_eq!(count(&peer, Opcode::Opendir), 2);
     ends_clean(client, peer);
+}
+
+/// A daemon that answers OPEN with these flags, and holds back WRITE.
+fn opens_with(flags: OpenOutFlags, gate: &Gate) -> Rules {
+    let open = OpenOut {
+        fh: 7,
+        open_flags: flags.bits(),
+        ..OpenOut::default()
+    };
+    Rules::new()
+        .every(Opcode::Open, Action::Body(open.as_bytes().to_vec()))
+        .every(Opcode::Write, Action::HoldBefore(gate.clone()))
+}
+
+/// How many of two writes to one file are with the daemon at once.
+fn side_by_side(flags: OpenOutFlags, expected: usize) -> usize {
+    let gate = Gate::new();
+    let (client, peer) = connect(opens_with(flags, &gate), true);
+    client.create("/file").unwrap().set_len(100).unwrap();
+    prepare(&client);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(&client, "/file")
+        .unwrap();
+    let most = thread::scope(|scope| {
+        let writes: Vec<_> = [0, 50]
+            .into_iter()
+            .map(|at| {
+                let file = &file;
+                scope.spawn(move || assert_eq!(file.write_at(b"text", at).unwrap(), 4))
+            })
+            .collect();
+        let mut most = 0;
+        while !writes.iter().all(thread::ScopedJoinHandle::is_finished) {
+            most = most.max(gate.held());
+            if most == expected {
+                // Whoever may not come has some time to come all the same.
+                for _ in 0..2000 {
+                    thread::yield_now();
+                    most = most.max(gate.held());
+                }
+                gate.release_first();
+            }
+            thread::yield_now();
+        }
+        most
+    });
+    drop(file);
+    drop(client);
+    drop(peer);
+    most
+}
+
+#[test]
+fn writes_take_turns_unless_the_daemon_wants_them_side_by_side() {
+    let parallel = OpenOutFlags::DIRECT_IO | OpenOutFlags::PARALLEL_DIRECT_WRITES;
+    for (flags, times) in [
+        (OpenOutFlags::empty(), 1),
+        (OpenOutFlags::DIRECT_IO, 1),
+        (parallel, 2),
+    ] {
+        assert_eq!(side_by_side(flags, times), times, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_file_whose_data_is_said_to_be_elsewhere_is_not_opened() {
+    let gate = Gate::new();
+    let (client, peer) = connect(opens_with(OpenOutFlags::PASSTHROUGH, &gate), true);
+    client.mknod("/file", 0o100_644, 0).unwrap();
+    fails_with(client.open("/file"), Errno::IO);
+    // It is closed there all the same.
+    assert!(peer.wait_for_nth(Opcode::Release, 1));
+    drop(client);
+    peer.join();
 }
 
 /// Several callers may find out at once that an operation is missing: each gets its file.

@@ -14,6 +14,7 @@ pub(crate) use table::NodeTable;
 
 use crate::core::Core;
 use crate::engine::Keep;
+use crate::iomode::IoMode;
 use crate::rpc::Target;
 use attr::AttrCache;
 use children::Children;
@@ -38,10 +39,12 @@ pub(crate) struct Node {
     stale: AtomicBool,
     /// Whether fcntl(2) locks were ever taken on it: whoever closes it has to end some.
     record_locks: AtomicBool,
+    /// Whether it is in cached use.
+    pub(crate) io_mode: IoMode,
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
-    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over an
-    /// appending write to a file.
+    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over a write
+    /// to a file, unless such writes may go on side by side.
     pub(crate) serial: Mutex<()>,
     core: Arc<Core>,
 }
@@ -66,6 +69,7 @@ impl Node {
             nlookup: AtomicU64::new(nlookup),
             stale: AtomicBool::new(false),
             record_locks: AtomicBool::new(false),
+            io_mode: IoMode::new(),
             attr: Mutex::new(Rank::NODE_ATTR, AttrCache::new()),
             children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
             serial: Mutex::new(Rank::DIR_SERIAL, ()),
