@@ -151,7 +151,6 @@ fn side_by_side(flags: OpenOutFlags, expected: usize) -> usize {
     let gate = Gate::new();
     let (client, peer) = connect(opens_with(flags, &gate), true);
     client.create("/file").unwrap().set_len(100).unwrap();
-    prepare(&client);
     let file = OpenOptions::new()
         .write(true)
         .open(&client, "/file")
