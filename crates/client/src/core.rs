@@ -30,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) locks: LocalLocks,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
+    /// Bytes of cached listings.
+    pub(crate) listing_bytes: Gauge,
     clock: Clock,
     attr_version: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl Core {
             locks: LocalLocks::new(),
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
+            listing_bytes: Gauge::new(),
             clock,
             attr_version: AtomicU64::new(1),
         })

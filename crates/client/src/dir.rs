@@ -6,12 +6,12 @@ use crate::cred::Cred;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::meta::{FileType, Metadata};
-use crate::node::{AttrReply, Node};
+use crate::node::{AttrReply, Listed, Listing, Node, Recording};
 use crate::walk;
 use fusewire_sync::Arc;
-use fusewire_wire::InitFlags;
 use fusewire_wire::abi::{Attr, FileKind};
 use fusewire_wire::dirent::{Dirents, DirentsPlus, Entry, EntryPlus};
+use fusewire_wire::{InitFlags, OpenOutFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of entries asked for at once, if the limits allow.
 const BATCH_BYTES: u32 = 128 << 10;
+
+/// Entries taken from a cached listing at once.
+const CACHED_BATCH: usize = 512;
 
 /// The entries of a directory, without `.` and `..`, in the daemon's order; as
 /// `std::fs::ReadDir`.
@@ -36,6 +39,10 @@ pub struct ReadDir {
     next: u64,
     /// Whether `.` and `..` are entries, too.
     dots: bool,
+    /// Where entries come from, if not from the daemon.
+    cached: Option<Arc<Listing>>,
+    /// What the daemon has said so far, to be cached.
+    recording: Option<Recording>,
     stream: Stream,
 }
 
@@ -80,7 +87,10 @@ impl ReadDir {
         node: Arc<Node>,
     ) -> std::result::Result<Self, Errno> {
         let handle = Self::open_handle(&client.cred, &node)?;
+        let (cached, recording) = caching(client, &node, &handle);
         Ok(ReadDir {
+            cached,
+            recording,
             batch: VecDeque::new(),
             state: State::More,
             offset: 0,
@@ -115,6 +125,7 @@ impl ReadDir {
     /// daemons know their numbers in another stream of the same directory, too. Any other number but
     /// 0 may lead anywhere.
     pub fn seek(&mut self, offset: u64) {
+        self.recording = None;
         self.batch.clear();
         self.offset = offset;
         self.next = offset;
@@ -147,8 +158,41 @@ impl ReadDir {
         Ok(Handle::new(Arc::clone(node), open))
     }
 
+    /// Takes the next batch from a cached listing. What has no place in it comes from the daemon.
+    fn fill_from(&mut self, listing: &Listing) -> bool {
+        let entries = &listing.entries;
+        let from = match self.offset {
+            0 => 0,
+            offset => match entries.iter().position(|entry| entry.next == offset) {
+                Some(at) => at + 1,
+                None => return false,
+            },
+        };
+        let batch = &entries[from..entries.len().min(from + CACHED_BATCH)];
+        match batch.last() {
+            Some(last) => self.offset = last.next,
+            None => self.state = State::End,
+        }
+        for listed in batch {
+            let entry = Entry {
+                ino: listed.ino,
+                off: listed.next,
+                typ: listed.kind,
+                name: &listed.name,
+            };
+            self.push(&entry, None);
+        }
+        true
+    }
+
     /// Gets the next batch; an empty one is the end.
     fn fill(&mut self) -> std::result::Result<(), Errno> {
+        if let Some(listing) = self.cached.clone() {
+            if self.fill_from(&listing) {
+                return Ok(());
+            }
+            self.cached = None;
+        }
         let Stream {
             handle: Some(handle),
             origin,
@@ -185,6 +229,9 @@ impl ReadDir {
         };
         if bytes.is_empty() {
             self.state = State::End;
+            if let Some(recording) = self.recording.take() {
+                self.node().keep_listing(recording);
+            }
             return Ok(());
         }
         let before = self.offset;
@@ -233,6 +280,17 @@ impl ReadDir {
     }
 
     fn push(&mut self, entry: &Entry<'_>, known: Option<(Arc<Node>, Attr)>) {
+        if let Some(recording) = &mut self.recording {
+            let fits = recording.add(Listed {
+                name: entry.name.into(),
+                ino: entry.ino,
+                kind: entry.typ,
+                next: entry.off,
+            });
+            if !fits {
+                self.recording = None;
+            }
+        }
         if !self.dots && (entry.name == b"." || entry.name == b"..") {
             return;
         }
@@ -248,6 +306,28 @@ impl ReadDir {
             known,
             origin: Arc::clone(&self.stream.origin),
         });
+    }
+}
+
+/// The cached listing that may be used, or the beginning of one, as the daemon allows.
+fn caching(
+    client: &Client,
+    node: &Arc<Node>,
+    handle: &Arc<Handle>,
+) -> (Option<Arc<Listing>>, Option<Recording>) {
+    let granted = handle.open().granted;
+    if !granted.contains(OpenOutFlags::CACHE_DIR) {
+        return (None, None);
+    }
+    let Ok(edition) = node.edition(&client.cred) else {
+        return (None, None);
+    };
+    if !granted.contains(OpenOutFlags::KEEP_CACHE) {
+        node.drop_listing();
+    }
+    match node.listing(edition) {
+        Some(listing) => (Some(listing), None),
+        None => (None, Some(Recording::begin(edition))),
     }
 }
 

@@ -147,7 +147,11 @@ impl Notified for Core {
     fn notified(&self, notification: &Notification<'_>) -> Outcome {
         match *notification {
             Notification::InvalInode(what) => {
-                self.known(what.ino)?.expire_attr();
+                let node = self.known(what.ino)?;
+                node.expire_attr();
+                if what.off >= 0 {
+                    node.drop_listing();
+                }
                 Ok(())
             }
             Notification::InvalEntry {

@@ -6,10 +6,12 @@
 
 mod attr;
 mod children;
+mod listing;
 mod table;
 
 pub(crate) use attr::AttrReply;
 pub(crate) use children::Cached;
+pub(crate) use listing::{Listed, Listing, Recording};
 pub(crate) use table::NodeTable;
 
 use crate::core::Core;
@@ -43,6 +45,7 @@ pub(crate) struct Node {
     pub(crate) io_mode: IoMode,
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
+    listing: Mutex<Option<Arc<Listing>>>,
     /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over a write
     /// to a file, unless such writes may go on side by side.
     pub(crate) serial: Mutex<()>,
@@ -71,6 +74,7 @@ impl Node {
             record_locks: AtomicBool::new(false),
             io_mode: IoMode::new(),
             attr: Mutex::new(Rank::NODE_ATTR, AttrCache::new()),
+            listing: Mutex::new(Rank::LEAF, None),
             children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
             serial: Mutex::new(Rank::DIR_SERIAL, ()),
             core: Arc::clone(core),
@@ -150,6 +154,7 @@ impl Keep for Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        self.drop_listing();
         self.core.live_nodes.sub(1);
         self.core.nodes.remove(self.nodeid);
         self.core
