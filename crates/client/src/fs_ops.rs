@@ -182,6 +182,13 @@ impl Client {
                     missing.push(dir);
                     at = dir.parent();
                 }
+                Err(error)
+                    if ![Errno::NOTDIR, Errno::LOOP]
+                        .iter()
+                        .any(|e| e.raw_os_error() == error.errno()) =>
+                {
+                    return Err(error);
+                }
                 // Says what is wrong.
                 _ => {
                     self.create_dir(dir)?;

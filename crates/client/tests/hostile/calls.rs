@@ -166,6 +166,26 @@ pub static CALLS: &[Call] = &[
         run: |c| c.copy("/dir/file", "/dir/new").map(drop),
     },
     Call {
+        name: "exists",
+        run: |c| c.exists("/dir/file").map(drop),
+    },
+    Call {
+        name: "create_dir_all",
+        run: |c| c.create_dir_all("/dir/new/newer"),
+    },
+    Call {
+        name: "remove_dir_all",
+        run: |c| c.remove_dir_all("/dir"),
+    },
+    Call {
+        name: "rename_no_replace",
+        run: |c| c.rename_no_replace("/dir/file", "/dir/new"),
+    },
+    Call {
+        name: "lchown",
+        run: |c| c.lchown("/dir/link", Some(5), Some(6)),
+    },
+    Call {
         name: "an open file",
         run: open_file,
     },

@@ -1,0 +1,321 @@
+//! Errnos, death, silence and random bytes, at every request of every call.
+
+use crate::calls::{CALLS, Call, prepare};
+use crate::errnos::{Meant, meant};
+use crate::harness::{Place, Plan, Setup, alone, connect, ends_clean, lets_go, settled, until};
+use crate::random::{Rng, seed};
+use fusewire::{Client, Timeouts};
+use fusewire_server::scripted::{Action, Gate};
+use fusewire_server::{Caching, Errno, Usage};
+use fusewire_sync::thread::live;
+use fusewire_wire::Opcode;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The connection works.
+fn works(client: &Client, what: &str) {
+    loop {
+        match client.metadata("/") {
+            Ok(found) => return assert!(found.is_dir(), "{what}"),
+            Err(error) => {
+                let late = Errno::TIMEDOUT.raw_os_error();
+                assert_eq!(error.errno(), late, "{what}: {error}");
+            }
+        }
+    }
+}
+
+/// The places of a call at which something can go wrong.
+fn places_of(call: &Call, setup: &Setup) -> Vec<Place> {
+    let plan = Plan::new(|_, _| Action::Answer);
+    let (client, peer) = connect(setup, plan.script());
+    prepare(&client);
+    plan.begin();
+    (call.run)(&client).unwrap_or_else(|error| panic!("{}: {error}", call.name));
+    settled(&client);
+    let places = plan.end();
+    ends_clean(client, peer, call.name);
+    places
+}
+
+/// Each call, with and without READDIRPLUS.
+fn setups() -> [Setup; 2] {
+    [Caching::never(), Caching::always()].map(|caching| Setup {
+        caching,
+        ..Setup::default()
+    })
+}
+
+/// Whether the long cases are to be run at their full size.
+fn soak() -> bool {
+    std::env::var_os("FUSEWIRE_SOAK").is_some_and(|value| value == "1")
+}
+
+/// One errno for each way in which the client could take it for something else.
+const ERRNOS: [Errno; 18] = [
+    Errno::PERM,
+    Errno::NOENT,
+    Errno::INTR,
+    Errno::IO,
+    Errno::NXIO,
+    Errno::AGAIN,
+    Errno::ACCESS,
+    Errno::EXIST,
+    Errno::XDEV,
+    Errno::NOTDIR,
+    Errno::INVAL,
+    Errno::MFILE,
+    Errno::RANGE,
+    Errno::NOSYS,
+    Errno::LOOP,
+    Errno::NODATA,
+    Errno::NOTCONN,
+    Errno::TIMEDOUT,
+];
+
+/// Some that it has no idea of, or that mean the same.
+const MORE_ERRNOS: [Errno; 12] = [
+    Errno::NOMEM,
+    Errno::BUSY,
+    Errno::ISDIR,
+    Errno::NFILE,
+    Errno::NOSPC,
+    Errno::ROFS,
+    Errno::NOTEMPTY,
+    Errno::OVERFLOW,
+    Errno::OPNOTSUPP,
+    Errno::CONNABORTED,
+    Errno::STALE,
+    Errno::from_raw_os_error(fusewire_wire::reply::ERRNO_MAX),
+];
+
+fn errnos() -> Vec<Errno> {
+    let more: &[Errno] = if soak() { &MORE_ERRNOS } else { &[] };
+    [&ERRNOS, more].concat()
+}
+
+/// F2: every errno, at every request of every call. The call ends with it or with what it means
+/// there, the next one works, and everything is given back.
+#[test]
+fn every_errno_at_every_request() {
+    let _alone = alone();
+    let (mut met, mut strange) = (BTreeSet::new(), Vec::new());
+    for (setup, plus) in setups().iter().zip([false, true]) {
+        for call in CALLS {
+            for place in places_of(call, setup) {
+                if plus && place.opcode != Opcode::Readdirplus {
+                    continue;
+                }
+                met.insert(place.opcode.name());
+                for errno in errnos() {
+                    let what = format!("{}: {errno:?} to {place:?}", call.name);
+                    let plan = Plan::at(place, move || Action::Errno(errno));
+                    let (client, peer) = connect(setup, plan.script());
+                    prepare(&client);
+                    plan.begin();
+                    let result = (call.run)(&client).map_err(|error| error.errno());
+                    settled(&client);
+                    plan.end();
+                    let expected = meant(call.name, place, errno);
+                    let as_expected = match expected {
+                        Meant::Errno(errno) => result == Err(errno.raw_os_error()),
+                        Meant::Nothing => result.is_ok(),
+                        Meant::Either => true,
+                    };
+                    if !as_expected {
+                        strange.push(format!("{what}: {result:?} instead of {expected:?}"));
+                    }
+                    assert!(client.metadata("/").unwrap().is_dir(), "{what}");
+                    let usage = lets_go(client, peer, &what);
+                    // The file system does not hear of what is refused for it.
+                    let refused = [Opcode::Release, Opcode::Releasedir].contains(&place.opcode);
+                    let left = Usage {
+                        open_handles: u64::from(refused),
+                        ..Usage::default()
+                    };
+                    assert_eq!(usage, left, "{what}");
+                }
+            }
+        }
+    }
+    assert!(strange.is_empty(), "{}", strange.join("\n"));
+    println!("operations met: {met:?}");
+    assert!(met.len() >= 38, "{} operations: {met:?}", met.len());
+}
+
+/// F13: whatever bytes a reply has. The call ends, the next one works, and everything that could
+/// be understood is given back.
+#[test]
+fn any_bytes_for_a_body_at_every_request() {
+    let _alone = alone();
+    let rng = Arc::new(Mutex::new(Rng::new(seed("any bytes"))));
+    let rounds = if soak() { 100 } else { 2 };
+    let setup = Setup {
+        caching: Caching::always(),
+        ..Setup::default()
+    };
+    for call in CALLS {
+        for place in places_of(call, &setup) {
+            for _ in 0..rounds {
+                let what = format!("{}: bytes to {place:?}", call.name);
+                let rng = Arc::clone(&rng);
+                let plan = Plan::at(place, move || Action::Body(body(&mut rng.lock().unwrap())));
+                let (client, peer) = connect(&setup, plan.script());
+                prepare(&client);
+                plan.begin();
+                let _ = (call.run)(&client);
+                plan.end();
+                client.drop_caches();
+                assert!(client.metadata("/").unwrap().is_dir(), "{what}");
+                // What the peer made up is not the file system's to be given back.
+                lets_go(client, peer, &what);
+            }
+        }
+    }
+}
+
+/// Bytes of a likely length; more often than not such that much of them is 0, as in real replies.
+fn body(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(8) {
+        0 => 0,
+        1 => rng.below(16),
+        2 => 16,
+        3 => 104,
+        4 => 128,
+        5 => 144,
+        6 => 288,
+        _ => rng.below(500),
+    };
+    let zeroes = rng.below(4);
+    (0..len)
+        .map(|_| {
+            if rng.below(4) < zeroes {
+                0
+            } else {
+                rng.next() as u8
+            }
+        })
+        .collect()
+}
+
+/// F23: the peer dies at every request of every call, before it does what it was asked and after.
+#[test]
+fn death_at_every_request() {
+    let _alone = alone();
+    for after in [false, true] {
+        for call in CALLS {
+            for place in places_of(call, &Setup::default()) {
+                dies_at(call, place, after);
+            }
+        }
+    }
+}
+
+fn dies_at(call: &Call, place: Place, after: bool) {
+    let what = format!("{}: death at {place:?}, done: {after}", call.name);
+    let gate = Gate::new();
+    let plan = {
+        let gate = gate.clone();
+        Plan::at(place, move || match after {
+            false => Action::Die,
+            true => Action::HoldAfter(gate.clone()),
+        })
+    };
+    let (client, peer) = connect(&Setup::default(), plan.script());
+    prepare(&client);
+    plan.begin();
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(|| (call.run)(&client));
+        if after {
+            until(|| gate.held() == 1);
+            peer.die();
+        }
+        running.join().unwrap()
+    });
+    match result {
+        // It was the RELEASE, which nobody waits for.
+        Ok(()) => {}
+        Err(error) => {
+            let ended = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
+            assert!(ended.contains(&error.errno()), "{what}: {error}");
+        }
+    }
+    // In the end everybody sees it.
+    until(|| client.ended().is_some());
+    let error = client.metadata("/").unwrap_err();
+    assert_eq!(error.errno(), Errno::NOTCONN.raw_os_error(), "{what}");
+    until(|| client.stats().engine.orphans == 0);
+    assert!(client.shutdown().is_err(), "{what}");
+    drop(peer);
+    assert_eq!(live(), 0, "{what}: threads");
+}
+
+/// F24: a request is never answered. What has a deadline ends with it, and can be cancelled like
+/// the rest.
+#[test]
+fn no_answer_at_every_request() {
+    let _alone = alone();
+    let timeouts = Timeouts {
+        metadata: Some(Duration::from_millis(150)),
+        data: Some(Duration::from_millis(150)),
+    };
+    let setup = Setup {
+        timeouts,
+        ..Setup::default()
+    };
+    for call in CALLS {
+        for place in places_of(call, &Setup::default()) {
+            let what = format!("{}: no answer to {place:?}", call.name);
+            let asked = Arc::new(AtomicBool::new(false));
+            let plan = {
+                let asked = Arc::clone(&asked);
+                Plan::at(place, move || {
+                    asked.store(true, Ordering::SeqCst);
+                    Action::Never
+                })
+            };
+            let (client, peer) = connect(&setup, plan.script());
+            prepare(&client);
+            let worker = client.separate();
+            let canceller = worker.canceller();
+            plan.begin();
+            let result = std::thread::scope(|scope| {
+                let running = scope.spawn(|| (call.run)(&worker));
+                until(|| asked.load(Ordering::SeqCst) || running.is_finished());
+                if has_no_deadline(place.opcode) {
+                    canceller.cancel();
+                }
+                running.join().unwrap()
+            });
+            plan.end();
+            if let Err(error) = result {
+                let given_up = [Errno::TIMEDOUT, Errno::INTR].map(Errno::raw_os_error);
+                assert!(given_up.contains(&error.errno()), "{what}: {error}");
+            }
+            works(&client, &what);
+            drop(worker);
+            drop(canceller);
+            client.abort();
+            drop(client);
+            drop(peer);
+            assert_eq!(live(), 0, "{what}: threads");
+        }
+    }
+}
+
+fn has_no_deadline(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::Fsync
+            | Opcode::Fsyncdir
+            | Opcode::Flush
+            | Opcode::Syncfs
+            | Opcode::Fallocate
+            | Opcode::CopyFileRange
+            | Opcode::CopyFileRange64
+            | Opcode::Setlkw
+            | Opcode::Poll
+    )
+}
