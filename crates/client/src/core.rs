@@ -9,13 +9,22 @@ use crate::poll::Polls;
 use crate::rpc::{Peer, Rpc};
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_sync::time::Clock;
-use fusewire_sync::{Arc, Gauge, Mutex, Rank, Weak};
+use fusewire_sync::{Arc, Gauge, Mutex, Rank, Weak, thread};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How many names go when the peer runs out of descriptors.
 const SHRINK_STEP: usize = 1024;
+/// How long each new try waits when it has.
+const DESCRIPTOR_PAUSES: [Duration; 6] = [
+    Duration::ZERO,
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(4),
+    Duration::from_millis(8),
+    Duration::from_millis(16),
+];
 
 /// The shared state below the API. Nodes hold it, so it holds no node.
 #[derive(Debug)]
@@ -61,19 +70,23 @@ impl Core {
     }
 
     /// Runs `request`; when the peer is out of descriptors, of which it may hold one per node,
-    /// gives nodes back and tries once more.
+    /// gives nodes back and tries again. The peer takes FORGETs when it comes to it, so further
+    /// tries wait a little.
     pub(crate) fn with_descriptors<T>(
         &self,
         request: impl Fn() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        match request() {
-            Err(Errno::NFILE | Errno::MFILE) => {
-                self.dentries.shrink(SHRINK_STEP);
-                self.peer.engine().flush_forgets();
-                request()
+        for pause in DESCRIPTOR_PAUSES {
+            match request() {
+                Err(Errno::NFILE | Errno::MFILE) => {
+                    self.dentries.shrink(SHRINK_STEP);
+                    self.peer.engine().flush_forgets();
+                    thread::sleep(pause);
+                }
+                result => return result,
             }
-            result => result,
         }
+        request()
     }
 
     pub(crate) fn now_ns(&self) -> u64 {

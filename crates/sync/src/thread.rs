@@ -3,9 +3,19 @@
 use crate::imp;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub use crate::imp::thread::yield_now;
 pub use crate::park::{Thread, current, park};
+
+/// Sleeps. Under a model checker, which knows no time, lets others run.
+pub fn sleep(duration: Duration) {
+    if imp::MODELLED {
+        yield_now();
+    } else {
+        std::thread::sleep(duration);
+    }
+}
 
 /// A running thread; join it to be sure that it is gone.
 #[derive(Debug)]
