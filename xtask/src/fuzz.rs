@@ -9,7 +9,7 @@ use crate::requirements;
 use crate::workspace::{self, cargo, root};
 
 /// How long continuous integration fuzzes each target, in seconds.
-pub(crate) const SHORT_SECONDS: u64 = 5;
+pub(crate) const SHORT_SECONDS: u64 = 6;
 
 /// Coverage feedback without a nightly compiler.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
