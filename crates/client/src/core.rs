@@ -3,7 +3,7 @@
 use crate::access::Checks;
 use crate::cred::Cred;
 use crate::local_locks::LocalLocks;
-use crate::node::{Node, NodeTable};
+use crate::node::{Listings, Node, NodeTable};
 use crate::notify::Notifications;
 use crate::poll::Polls;
 use crate::rpc::{Peer, Rpc};
@@ -39,8 +39,7 @@ pub(crate) struct Core {
     pub(crate) locks: LocalLocks,
     pub(crate) live_nodes: Gauge,
     pub(crate) open_handles: Gauge,
-    /// Bytes of cached listings.
-    pub(crate) listing_bytes: Gauge,
+    pub(crate) listings: Listings,
     clock: Clock,
     attr_version: AtomicU64,
 }
@@ -58,7 +57,7 @@ impl Core {
             locks: LocalLocks::new(),
             live_nodes: Gauge::new(),
             open_handles: Gauge::new(),
-            listing_bytes: Gauge::new(),
+            listings: Listings::new(),
             clock,
             attr_version: AtomicU64::new(1),
         })

@@ -87,7 +87,12 @@ impl ReadDir {
         node: Arc<Node>,
     ) -> std::result::Result<Self, Errno> {
         let handle = Self::open_handle(&client.cred, &node)?;
-        let (cached, recording) = caching(client, &node, &handle);
+        let granted = handle.open().granted;
+        if granted.contains(OpenOutFlags::CACHE_DIR) && !granted.contains(OpenOutFlags::KEEP_CACHE)
+        {
+            node.drop_listing();
+        }
+        let (cached, recording) = caching(client, &node, granted);
         Ok(ReadDir {
             cached,
             recording,
@@ -126,6 +131,10 @@ impl ReadDir {
     /// 0 may lead anywhere.
     pub fn seek(&mut self, offset: u64) {
         self.recording = None;
+        if let (0, Some(handle)) = (offset, &self.stream.handle) {
+            let (client, node) = (&self.stream.origin.client, &self.stream.origin.node);
+            (self.cached, self.recording) = caching(client, node, handle.open().granted);
+        }
         self.batch.clear();
         self.offset = offset;
         self.next = offset;
@@ -160,15 +169,9 @@ impl ReadDir {
 
     /// Takes the next batch from a cached listing. What has no place in it comes from the daemon.
     fn fill_from(&mut self, listing: &Listing) -> bool {
-        let entries = &listing.entries;
-        let from = match self.offset {
-            0 => 0,
-            offset => match entries.iter().position(|entry| entry.next == offset) {
-                Some(at) => at + 1,
-                None => return false,
-            },
+        let Some(batch) = listing.from(self.offset, CACHED_BATCH) else {
+            return false;
         };
-        let batch = &entries[from..entries.len().min(from + CACHED_BATCH)];
         match batch.last() {
             Some(last) => self.offset = last.next,
             None => self.state = State::End,
@@ -313,18 +316,14 @@ impl ReadDir {
 fn caching(
     client: &Client,
     node: &Arc<Node>,
-    handle: &Arc<Handle>,
+    granted: OpenOutFlags,
 ) -> (Option<Arc<Listing>>, Option<Recording>) {
-    let granted = handle.open().granted;
     if !granted.contains(OpenOutFlags::CACHE_DIR) {
         return (None, None);
     }
     let Ok(edition) = node.edition(&client.cred) else {
         return (None, None);
     };
-    if !granted.contains(OpenOutFlags::KEEP_CACHE) {
-        node.drop_listing();
-    }
     match node.listing(edition) {
         Some(listing) => (Some(listing), None),
         None => (None, Some(Recording::begin(edition))),

@@ -273,6 +273,7 @@ impl Node {
 
     /// Forgets every name below.
     pub(crate) fn drop_children(&self) {
+        self.drop_listing();
         let nodes = self.children.write().take();
         drop(nodes);
     }
