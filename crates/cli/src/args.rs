@@ -154,8 +154,8 @@ pub struct Ls {
     /// Write one JSON object a line, with attributes
     #[arg(long, conflicts_with = "long")]
     pub json: bool,
-    /// Paths in the source
-    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -174,8 +174,8 @@ pub struct Tree {
     /// Write one JSON object a line
     #[arg(long)]
     pub json: bool,
-    /// Paths in the source
-    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -208,8 +208,8 @@ pub struct Find {
     /// Write one JSON object a line, with attributes
     #[arg(long)]
     pub json: bool,
-    /// Paths in the source
-    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -245,8 +245,8 @@ pub struct Du {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// Paths in the source
-    #[arg(default_values_os_t = [cwd::here()], value_parser = path())]
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
 }
 

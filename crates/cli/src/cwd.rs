@@ -1,5 +1,6 @@
 //! Where paths of the source begin: at its root, or in the shell's current directory.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,20 @@ pub fn set(directory: PathBuf) {
     HERE.set(Some(directory));
 }
 
-/// Where a path begins that names nothing.
+/// The current directory of a shell; the root without one.
 pub fn here() -> PathBuf {
     HERE.with_borrow(|here| here.clone())
         .unwrap_or_else(|| PathBuf::from("/"))
+}
+
+/// `paths`, or if there are none, the current directory. (A default of the argument would be found
+/// out once, for all commands of a shell.)
+pub fn or_here(paths: &[PathBuf]) -> Cow<'_, [PathBuf]> {
+    if paths.is_empty() {
+        Cow::Owned(vec![here()])
+    } else {
+        Cow::Borrowed(paths)
+    }
 }
 
 /// A path as the source knows it. An empty one stays empty: commands say better what is wrong with
@@ -43,5 +54,7 @@ mod tests {
         assert_eq!(resolved("a"), Path::new("/dir/a"));
         assert_eq!(resolved("/a"), Path::new("/a"));
         assert_eq!(resolved(""), Path::new(""));
+        assert_eq!(*or_here(&[]), [PathBuf::from("/dir")]);
+        assert_eq!(*or_here(&[PathBuf::from("x")]), [PathBuf::from("x")]);
     }
 }

@@ -28,8 +28,8 @@ pub struct Df {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// Paths in the source
-    #[arg(default_values_os_t = [crate::cwd::here()], value_parser = crate::args::path())]
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = crate::args::path())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ pub struct Df {
 pub fn run(args: &Df, context: &Context<'_>) -> io::Result<()> {
     let mut out = Output::new();
     let mut headed = false;
-    for path in &args.paths {
+    for path in crate::cwd::or_here(&args.paths).iter() {
         if context.report.stopped() {
             break;
         }

@@ -28,7 +28,7 @@ pub fn run(args: &Du, context: &Context<'_>) -> io::Result<()> {
         linked: Linked::default(),
     };
     let mut total = 0_u64;
-    for path in &args.paths {
+    for path in crate::cwd::or_here(&args.paths).iter() {
         if context.report.stopped() {
             break;
         }

@@ -21,7 +21,7 @@ use std::str::FromStr;
 pub fn run(args: &Find, context: &Context<'_>) -> io::Result<()> {
     let report = context.report;
     let mut out = Output::new();
-    for path in &args.paths {
+    for path in crate::cwd::or_here(&args.paths).iter() {
         let path = match paths::check(path) {
             Ok(path) => path,
             Err(problem) => {

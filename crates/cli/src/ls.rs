@@ -28,8 +28,9 @@ const CHUNK: usize = 4096;
 /// When the output cannot be written.
 pub fn run(args: &Ls, context: &Context<'_>) -> io::Result<()> {
     let mut listing = Listing::new(args, context);
+    let paths = crate::cwd::or_here(&args.paths);
     let (mut files, mut directories) = (Vec::new(), Vec::new());
-    for path in &args.paths {
+    for path in paths.iter() {
         match listing.operand(path) {
             Ok(meta) if meta.is_dir() => directories.push(path),
             Ok(meta) => files.push(Entry::new(path.into(), Some(meta))),
@@ -38,7 +39,7 @@ pub fn run(args: &Ls, context: &Context<'_>) -> io::Result<()> {
     }
     files.sort();
     directories.sort();
-    listing.headers = args.recursive || args.paths.len() > 1;
+    listing.headers = args.recursive || paths.len() > 1;
     if !files.is_empty() {
         listing.print(Path::new(""), &files)?;
         listing.separate = true;

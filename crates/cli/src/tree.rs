@@ -29,7 +29,7 @@ pub fn run(args: &Tree, context: &Context<'_>) -> io::Result<()> {
         directories: 0,
         files: 0,
     };
-    for path in &args.paths {
+    for path in crate::cwd::or_here(&args.paths).iter() {
         if context.report.stopped() {
             break;
         }

@@ -56,6 +56,17 @@ fn many_commands_run_over_one_connection() {
 }
 
 #[test]
+fn commands_without_a_path_are_about_the_current_directory_each_time() {
+    let place = Place::dir();
+    let script = "mkdir -p a/b c/d\nls\ncd a\nls\ncd ../c\nls\nfind\ntree\ndu --summarize\ndf\n";
+    let text = shell(&place, &[], script).ok();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..6], ["a", "c", "b", "d", "/c", "/c/d"], "{text}");
+    assert_eq!(lines[6..8], ["/c", "└── d"], "{text}");
+    assert!(lines.iter().filter(|line| line.ends_with("/c")).count() >= 3);
+}
+
+#[test]
 fn an_error_ends_a_shell_only_when_told() {
     let place = Place::dir();
     let script = "rm gone\nmkdir a\nnonsense\n'\ncd nowhere\ncd a\npwd\n";
