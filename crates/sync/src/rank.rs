@@ -26,7 +26,7 @@ ranks! {
     /// Position of an open file; held across a whole `Read` or `Write` call.
     FILE_POSITION = 5;
     /// One directory's LOOKUP and READDIR when the peer did not grant PARALLEL_DIROPS, and one
-    /// file's appending writes.
+    /// file's writes, unless the peer wants them side by side.
     DIR_SERIAL = 10;
     /// Names below one directory node.
     NODE_CHILDREN = 20;
