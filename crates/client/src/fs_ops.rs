@@ -161,7 +161,8 @@ impl Client {
     /// As [`Client::create_dir`].
     pub fn create_dir_with_mode(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
         let mode = mode & PERMISSION_BITS;
-        self.make("make directory", path.as_ref(), mode, true, |new| {
+        let kind = FileKind::Directory;
+        self.make("make directory", path.as_ref(), kind, mode, |new| {
             self.rpc().mkdir(new)
         })
     }
@@ -214,13 +215,13 @@ impl Client {
     /// EINVAL for a type mknod(2) does not make; EEXIST, ENOENT, ENOTDIR, or what the daemon says.
     pub fn mknod(&self, path: impl AsRef<Path>, mode: u32, rdev: u32) -> Result<()> {
         let path = path.as_ref();
-        match FileKind::from_mode(mode) {
+        let kind = match FileKind::from_mode(mode) {
             None | Some(FileKind::Directory | FileKind::Symlink) => {
                 return Err(self.fail("make node", path)(Errno::INVAL));
             }
-            Some(_) => {}
-        }
-        self.make("make node", path, mode, false, |new| {
+            Some(kind) => kind,
+        };
+        self.make("make node", path, kind, mode, |new| {
             self.rpc().mknod(new, rdev)
         })
     }
@@ -235,7 +236,7 @@ impl Client {
         let target = LinkTarget::new(target.as_ref().as_os_str().as_bytes())
             .map_err(|error| Errno::from_raw_os_error(error.errno()))
             .map_err(self.fail("make link", link))?;
-        self.make("make link", link, 0o777, false, |new| {
+        self.make("make link", link, FileKind::Symlink, 0o777, |new| {
             self.rpc().symlink(new, target)
         })
     }
@@ -245,8 +246,8 @@ impl Client {
         &self,
         operation: &'static str,
         path: &Path,
+        kind: FileKind,
         mode: u32,
-        may_end_in_slash: bool,
         request: impl Fn(&New<'_, Arc<Node>>) -> Outcome<EntryOut>,
     ) -> Result<()> {
         let make = || {
@@ -259,22 +260,23 @@ impl Client {
             let Tail::Name(name) = tail else {
                 return Err(Errno::EXIST);
             };
-            if wants_dir && !may_end_in_slash {
+            if wants_dir && kind != FileKind::Directory {
                 // As mknod(2) and its like say of a name with a slash behind it.
                 return Err(match walk::lookup(&self.cred, &dir, &name)? {
                     Some(_) => Errno::EXIST,
                     None => Errno::NOENT,
                 });
             }
-            self.make_in(&self.new_in(&dir, &name, mode)?, &request)
+            self.make_in(&self.new_in(&dir, &name, mode)?, kind, &request)
         };
         make().map(drop).map_err(self.fail(operation, path))
     }
 
-    /// Makes something by `request` and caches it.
+    /// Makes something of that kind by `request` and caches it.
     pub(crate) fn make_in(
         &self,
         new: &New<'_, Arc<Node>>,
+        kind: FileKind,
         request: impl Fn(&New<'_, Arc<Node>>) -> Outcome<EntryOut>,
     ) -> Outcome<Arc<Node>> {
         let (dir, name) = (new.dir, new.name.as_bytes());
@@ -289,6 +291,9 @@ impl Client {
             }
         };
         let node = walk::take_entry(dir, &entry, sampled)?;
+        if node.kind() != kind {
+            return Err(Errno::IO);
+        }
         dir.adopt_child(name, &node, entry.entry_timeout(), version);
         Ok(node)
     }
@@ -584,7 +589,9 @@ impl Client {
             if node.is_dir() {
                 return Err(Errno::PERM);
             }
-            let made = self.make_in(&new, |new| self.rpc().link(node, new.dir, new.name));
+            let made = self.make_in(&new, node.kind(), |new| {
+                self.rpc().link(node, new.dir, new.name)
+            });
             // Its link count has changed.
             node.expire_attr();
             made

@@ -340,7 +340,7 @@ impl OpenOptions {
         new: &New<'_, Arc<Node>>,
         flags: u32,
     ) -> Outcome<Arc<Handle>> {
-        let node = client.make_in(new, |new| client.rpc().mknod(new, 0))?;
+        let node = client.make_in(new, FileKind::Regular, |new| client.rpc().mknod(new, 0))?;
         // It is empty, and whoever makes a file may write it whatever its rights.
         let sent = OFlags::from_bits_retain(flags) - (NOT_FOR_OPEN | OFlags::TRUNC);
         let core = client.core();

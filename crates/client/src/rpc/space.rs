@@ -28,8 +28,10 @@ impl Rpc<'_> {
         };
         let reply = self.call(on, Request::Lseek(arg))?;
         let out = reply::lseek(reply.head.body()).map_err(malformed)?;
-        // As Linux: an offset no file has is the peer's mistake.
-        i64::try_from(out.offset).map_err(|_| Errno::IO)?;
+        // As Linux: an offset no file has is the peer's mistake, and so is one that leads back.
+        if out.offset < offset || i64::try_from(out.offset).is_err() {
+            return Err(Errno::IO);
+        }
         Ok(out.offset)
     }
 

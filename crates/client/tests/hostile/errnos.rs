@@ -17,6 +17,16 @@ pub enum Meant {
 
 use Meant::{Either, Nothing};
 
+impl Meant {
+    pub fn allows(self, result: Result<(), Errno>) -> bool {
+        match self {
+            Meant::Errno(errno) => result == Err(errno),
+            Nothing => result.is_ok(),
+            Either => true,
+        }
+    }
+}
+
 /// Calls that look before they do something about what is there or not, and so may be told two
 /// things.
 fn looks_twice(call: &str, opcode: Opcode, errno: Errno) -> bool {

@@ -1,5 +1,6 @@
 //! A client of a peer that does what a test says, and what has to hold when it is over.
 
+use crate::calls::{CALLS, Call, prepare};
 use fusewire::{Client, Timeouts};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::scripted::{Action, Script, ScriptedPeer, Seen, start};
@@ -45,9 +46,9 @@ impl Plan {
     }
 
     /// What is to be done in one place.
-    pub fn at(place: Place, action: impl Fn() -> Action + Send + Sync + 'static) -> Self {
-        Plan::new(move |at, _| match at == place {
-            true => action(),
+    pub fn at(place: Place, action: impl Fn(&Seen) -> Action + Send + Sync + 'static) -> Self {
+        Plan::new(move |at, seen| match at == place {
+            true => action(seen),
             false => Action::Answer,
         })
     }
@@ -189,17 +190,6 @@ pub fn connect(setup: &Setup, script: impl Script + Clone) -> (Client, Peer) {
     }
 }
 
-#[track_caller]
-pub fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno, what: &str) {
-    let error = result.expect_err(what);
-    assert_eq!(error.errno(), errno.raw_os_error(), "{what}: {error}");
-}
-
-pub fn count(peer: &Peer, opcode: Opcode) -> usize {
-    let log = peer.log();
-    log.iter().filter(|s| s.opcode == Some(opcode)).count()
-}
-
 pub fn until(done: impl Fn() -> bool) {
     while !done() {
         std::thread::yield_now();
@@ -214,10 +204,27 @@ pub fn settled(client: &Client) {
     });
 }
 
-/// The client holds nothing, and nothing of it is left over when it ends. Returns what the peer
-/// still counts.
+/// What is left at the peer when its client has ended.
+pub struct Left {
+    pub usage: Usage,
+    /// All that it has received.
+    pub log: Vec<Seen>,
+}
+
+impl Left {
+    /// How many lookups of a node were given back.
+    pub fn forgotten(&self, node: u64) -> u64 {
+        let forgets = self.log.iter().filter(|seen| {
+            let forget = seen.opcode == Some(Opcode::Forget);
+            forget && seen.node == node
+        });
+        forgets.map(|seen| seen.size).sum()
+    }
+}
+
+/// The client holds nothing, and nothing of it is left over when it ends.
 #[track_caller]
-pub fn lets_go(client: Client, peer: Peer, what: &str) -> Usage {
+pub fn lets_go(client: Client, peer: Peer, what: &str) -> Left {
     settled(&client);
     client.drop_caches();
     let stats = client.stats();
@@ -225,13 +232,76 @@ pub fn lets_go(client: Client, peer: Peer, what: &str) -> Usage {
     assert_eq!(stats.open_handles, 0, "{what}");
     assert_eq!(stats.frames_used, 0, "{what}");
     client.shutdown().unwrap();
+    let ended = !peer.wait_for(|_| false);
+    assert!(ended, "{what}");
+    let log = peer.log();
     let usage = peer.join();
     assert_eq!(live(), 0, "{what}: threads");
-    usage
+    Left { usage, log }
 }
 
 /// Everything has been given back, too.
 #[track_caller]
 pub fn ends_clean(client: Client, peer: Peer, what: &str) {
-    assert_eq!(lets_go(client, peer, what), Usage::default(), "{what}");
+    let left = lets_go(client, peer, what);
+    assert_eq!(left.usage, Usage::default(), "{what}");
+}
+
+/// The places of a call at which something can go wrong.
+pub fn places_of(call: &Call, setup: &Setup) -> Vec<Place> {
+    let plan = Plan::new(|_, _| Action::Answer);
+    let (client, peer) = connect(setup, plan.script());
+    prepare(&client);
+    plan.begin();
+    (call.run)(&client).unwrap_or_else(|error| panic!("{}: {error}", call.name));
+    settled(&client);
+    let places = plan.end();
+    ends_clean(client, peer, call.name);
+    places
+}
+
+/// Every place of every call, and READDIRPLUS where it is asked for.
+pub fn everywhere() -> Vec<(Setup, &'static Call, Place)> {
+    let mut places = Vec::new();
+    for caching in [Caching::never(), Caching::always()] {
+        let setup = Setup {
+            caching,
+            ..Setup::default()
+        };
+        for call in CALLS {
+            let mut of_call = places_of(call, &setup);
+            if caching != Caching::never() {
+                of_call.retain(|place| place.opcode == Opcode::Readdirplus);
+            }
+            places.extend(of_call.into_iter().map(|place| (setup, call, place)));
+        }
+    }
+    places
+}
+
+/// Makes a call one of whose requests is answered without the file system. The next call works,
+/// and everything is given back. Returns how the call ended.
+pub fn refused(
+    setup: &Setup,
+    call: &Call,
+    plan: &Plan,
+    place: Place,
+    what: &str,
+) -> Result<(), Errno> {
+    let (client, peer) = connect(setup, plan.script());
+    prepare(&client);
+    plan.begin();
+    let result = (call.run)(&client);
+    settled(&client);
+    plan.end();
+    assert!(client.metadata("/").unwrap().is_dir(), "{what}");
+    let usage = lets_go(client, peer, what).usage;
+    // The file system has not heard of that one.
+    let release = [Opcode::Release, Opcode::Releasedir].contains(&place.opcode);
+    let left = Usage {
+        open_handles: u64::from(release),
+        ..Usage::default()
+    };
+    assert_eq!(usage, left, "{what}");
+    result.map_err(|error| Errno::from_raw_os_error(error.errno()))
 }

@@ -1,5 +1,6 @@
 //! A peer that does anything at all; docs/FAULTS.md has the rules.
 
+mod bodies;
 mod calls;
 mod errnos;
 mod harness;

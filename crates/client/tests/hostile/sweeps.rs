@@ -1,12 +1,14 @@
 //! Errnos, death, silence and random bytes, at every request of every call.
 
 use crate::calls::{CALLS, Call, prepare};
-use crate::errnos::{Meant, meant};
-use crate::harness::{Place, Plan, Setup, alone, connect, ends_clean, lets_go, settled, until};
+use crate::errnos::meant;
+use crate::harness::{
+    Place, Plan, Setup, alone, connect, everywhere, lets_go, places_of, refused, until,
+};
 use crate::random::{Rng, seed};
 use fusewire::{Client, Timeouts};
 use fusewire_server::scripted::{Action, Gate};
-use fusewire_server::{Caching, Errno, Usage};
+use fusewire_server::{Caching, Errno};
 use fusewire_sync::thread::live;
 use fusewire_wire::Opcode;
 use std::collections::BTreeSet;
@@ -25,27 +27,6 @@ fn works(client: &Client, what: &str) {
             }
         }
     }
-}
-
-/// The places of a call at which something can go wrong.
-fn places_of(call: &Call, setup: &Setup) -> Vec<Place> {
-    let plan = Plan::new(|_, _| Action::Answer);
-    let (client, peer) = connect(setup, plan.script());
-    prepare(&client);
-    plan.begin();
-    (call.run)(&client).unwrap_or_else(|error| panic!("{}: {error}", call.name));
-    settled(&client);
-    let places = plan.end();
-    ends_clean(client, peer, call.name);
-    places
-}
-
-/// Each call, with and without READDIRPLUS.
-fn setups() -> [Setup; 2] {
-    [Caching::never(), Caching::always()].map(|caching| Setup {
-        caching,
-        ..Setup::default()
-    })
 }
 
 /// Whether the long cases are to be run at their full size.
@@ -102,41 +83,15 @@ fn errnos() -> Vec<Errno> {
 fn every_errno_at_every_request() {
     let _alone = alone();
     let (mut met, mut strange) = (BTreeSet::new(), Vec::new());
-    for (setup, plus) in setups().iter().zip([false, true]) {
-        for call in CALLS {
-            for place in places_of(call, setup) {
-                if plus && place.opcode != Opcode::Readdirplus {
-                    continue;
-                }
-                met.insert(place.opcode.name());
-                for errno in errnos() {
-                    let what = format!("{}: {errno:?} to {place:?}", call.name);
-                    let plan = Plan::at(place, move || Action::Errno(errno));
-                    let (client, peer) = connect(setup, plan.script());
-                    prepare(&client);
-                    plan.begin();
-                    let result = (call.run)(&client).map_err(|error| error.errno());
-                    settled(&client);
-                    plan.end();
-                    let expected = meant(call.name, place, errno);
-                    let as_expected = match expected {
-                        Meant::Errno(errno) => result == Err(errno.raw_os_error()),
-                        Meant::Nothing => result.is_ok(),
-                        Meant::Either => true,
-                    };
-                    if !as_expected {
-                        strange.push(format!("{what}: {result:?} instead of {expected:?}"));
-                    }
-                    assert!(client.metadata("/").unwrap().is_dir(), "{what}");
-                    let usage = lets_go(client, peer, &what);
-                    // The file system does not hear of what is refused for it.
-                    let refused = [Opcode::Release, Opcode::Releasedir].contains(&place.opcode);
-                    let left = Usage {
-                        open_handles: u64::from(refused),
-                        ..Usage::default()
-                    };
-                    assert_eq!(usage, left, "{what}");
-                }
+    for (setup, call, place) in everywhere() {
+        met.insert(place.opcode.name());
+        for errno in errnos() {
+            let what = format!("{}: {errno:?} to {place:?}", call.name);
+            let plan = Plan::at(place, move |_| Action::Errno(errno));
+            let result = refused(&setup, call, &plan, place, &what);
+            let expected = meant(call.name, place, errno);
+            if !expected.allows(result) {
+                strange.push(format!("{what}: {result:?} instead of {expected:?}"));
             }
         }
     }
@@ -161,7 +116,7 @@ fn any_bytes_for_a_body_at_every_request() {
             for _ in 0..rounds {
                 let what = format!("{}: bytes to {place:?}", call.name);
                 let rng = Arc::clone(&rng);
-                let plan = Plan::at(place, move || Action::Body(body(&mut rng.lock().unwrap())));
+                let plan = Plan::at(place, move |_| Action::Body(body(&mut rng.lock().unwrap())));
                 let (client, peer) = connect(&setup, plan.script());
                 prepare(&client);
                 plan.begin();
@@ -218,7 +173,7 @@ fn dies_at(call: &Call, place: Place, after: bool) {
     let gate = Gate::new();
     let plan = {
         let gate = gate.clone();
-        Plan::at(place, move || match after {
+        Plan::at(place, move |_| match after {
             false => Action::Die,
             true => Action::HoldAfter(gate.clone()),
         })
@@ -271,7 +226,7 @@ fn no_answer_at_every_request() {
             let asked = Arc::new(AtomicBool::new(false));
             let plan = {
                 let asked = Arc::clone(&asked);
-                Plan::at(place, move || {
+                Plan::at(place, move |_| {
                     asked.store(true, Ordering::SeqCst);
                     Action::Never
                 })
