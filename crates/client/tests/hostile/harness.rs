@@ -158,36 +158,52 @@ impl Default for Setup {
     }
 }
 
+/// Tries to connect.
+pub fn connector(setup: &Setup, script: impl Script) -> (fusewire::Result<Client>, Peer) {
+    let inner = Memory::new(MemOptions {
+        caching: setup.caching,
+        ..MemOptions::default()
+    });
+    let fs = Shaped {
+        inner,
+        without: setup.without,
+        max_write_bytes: setup.max_write_bytes,
+    };
+    let options = ServerOptions {
+        threads: 2,
+        connection: InProcOptions {
+            arena_bytes: 4 << 20,
+            queue_size: setup.queue_size,
+        },
+        ..ServerOptions::default()
+    };
+    let (transport, peer) = start(fs, script, &options).unwrap();
+    let builder = Client::builder()
+        .timeouts(setup.timeouts)
+        .max_cached_nodes(setup.max_cached_nodes)
+        .umask(0o022);
+    (builder.connect(transport), peer)
+}
+
 pub fn connect(setup: &Setup, script: impl Script + Clone) -> (Client, Peer) {
     loop {
-        let inner = Memory::new(MemOptions {
-            caching: setup.caching,
-            ..MemOptions::default()
-        });
-        let fs = Shaped {
-            inner,
-            without: setup.without,
-            max_write_bytes: setup.max_write_bytes,
-        };
-        let options = ServerOptions {
-            threads: 2,
-            connection: InProcOptions {
-                arena_bytes: 4 << 20,
-                queue_size: setup.queue_size,
-            },
-            ..ServerOptions::default()
-        };
-        let (transport, peer) = start(fs, script.clone(), &options).unwrap();
-        let builder = Client::builder()
-            .timeouts(setup.timeouts)
-            .max_cached_nodes(setup.max_cached_nodes)
-            .umask(0o022);
-        match builder.connect(transport) {
-            Ok(client) => return (client, peer),
+        match connector(setup, script.clone()) {
+            (Ok(client), peer) => return (client, peer),
             // A busy machine, and a deadline that is made for a test.
-            Err(error) => assert_eq!(error.errno(), Errno::TIMEDOUT.raw_os_error(), "{error}"),
+            (Err(error), _) => assert_eq!(error.errno(), Errno::TIMEDOUT.raw_os_error(), "{error}"),
         }
     }
+}
+
+#[track_caller]
+pub fn fails_with<T: std::fmt::Debug>(result: fusewire::Result<T>, errno: Errno, what: &str) {
+    let error = result.expect_err(what);
+    assert_eq!(error.errno(), errno.raw_os_error(), "{what}: {error}");
+}
+
+pub fn count(peer: &Peer, opcode: Opcode) -> usize {
+    let log = peer.log();
+    log.iter().filter(|s| s.opcode == Some(opcode)).count()
 }
 
 pub fn until(done: impl Fn() -> bool) {
