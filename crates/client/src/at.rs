@@ -4,9 +4,9 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::meta::Metadata;
 use crate::open::OpenOptions;
-use crate::walk::{Bounds, Start};
+use crate::walk::{Bounds, Links, Start};
 use fusewire_sync::Arc;
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::{AtFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -113,18 +113,47 @@ impl Client {
         }
         self.rename_with(from, other, to, flags)
     }
+
+    /// linkat(2): `original` begins in this handle's directory and `link` in that of `other`, a
+    /// handle of the same client. `flags` are those of linkat(2): with AT_SYMLINK_FOLLOW the new name
+    /// is one of what a symbolic link at `original` leads to, else one of the link itself. For
+    /// AT_EMPTY_PATH see [`Client::link_file`].
+    ///
+    /// # Errors
+    /// EINVAL for other flags; EXDEV for a handle of another client; else as [`Client::hard_link`].
+    pub fn link_at(
+        &self,
+        original: impl AsRef<Path>,
+        other: &Client,
+        link: impl AsRef<Path>,
+        flags: u32,
+    ) -> Result<()> {
+        let (original, link) = (original.as_ref(), link.as_ref());
+        let links = match AtFlags::from_bits_retain(flags) {
+            AtFlags::SYMLINK_FOLLOW => Links::Follow,
+            flags if flags.is_empty() => Links::NoFollow,
+            _ => return Err(self.fail("link", original)(Errno::INVAL)),
+        };
+        let node = self
+            .resolve(original, links)
+            .map_err(self.fail("link", original))?;
+        if !Arc::ptr_eq(self.core(), other.core()) {
+            return Err(other.fail("link", link)(Errno::XDEV));
+        }
+        other.link_node(&node, link)
+    }
 }
 
 impl OpenOptions {
     /// The options that open(2) has as `O_*` flags, with the mode of a file that is made.
     ///
     /// # Errors
-    /// EINVAL for an access mode that is none, and for O_PATH, O_DIRECTORY and O_TMPFILE, which open
-    /// something else than the data of a file: see [`Client::at`] and
-    /// [`OpenOptions::open_unnamed`].
+    /// EINVAL for an access mode that is none, and for O_PATH and O_TMPFILE, which open something
+    /// else than the data of a file: see [`Client::at`] and [`OpenOptions::open_unnamed`]. For the
+    /// same reason a directory is EISDIR, also with O_DIRECTORY.
     pub fn from_flags(flags: u32, mode: u32) -> Result<Self> {
         let flags = OFlags::from_bits_retain(flags);
-        let elsewhere = OFlags::PATH | OFlags::DIRECTORY | OFlags::TMPFILE;
+        let elsewhere = OFlags::PATH | (OFlags::TMPFILE - OFlags::DIRECTORY);
         let (read, write) = match flags & OFlags::RWMODE {
             OFlags::RDONLY => (true, false),
             OFlags::WRONLY => (false, true),

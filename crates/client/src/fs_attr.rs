@@ -188,7 +188,7 @@ fn check_sized(node: &Node) -> Outcome<()> {
     }
 }
 
-/// Sets the size; answers about it are not believed meanwhile.
+/// Sets the size, in turn with writes; answers about it are not believed meanwhile.
 pub(crate) fn set_size(
     cred: &Cred,
     node: &Arc<Node>,
@@ -200,6 +200,7 @@ pub(crate) fn set_size(
     }
     check_sized(node)?;
     node.check_fresh()?;
+    let _turn = node.serial.lock();
     node.drop_set_id(cred)?;
     // The owner tells a daemon with mandatory locks whose it need not respect.
     let mut valid = SetattrValid::SIZE | SetattrValid::LOCKOWNER;

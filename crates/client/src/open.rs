@@ -127,7 +127,8 @@ impl OpenOptions {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// EINVAL for options that do not go together; EPERM for `O_NOATIME` on a file of somebody
+    /// EINVAL for options that do not go together, and for `O_PATH` and `O_TMPFILE` (see
+    /// [`OpenOptions::open_unnamed`]); EPERM for `O_NOATIME` on a file of somebody
     /// else's; EACCES, ENOENT, EEXIST, EISDIR, ENOTDIR, ELOOP, ENXIO
     /// (a device, pipe or socket, which has nothing behind it here), or what the daemon says to
     /// LOOKUP, OPEN and CREATE.
@@ -139,6 +140,7 @@ impl OpenOptions {
 
     fn open_at(&self, client: &Client, path: &Path) -> Outcome<File> {
         let flags = self.flags()?;
+        check_custom(flags)?;
         if self.create_new {
             return self.create_at(client, path, flags);
         }
@@ -230,6 +232,9 @@ impl OpenOptions {
     /// Opens a file that is there.
     fn open_node(&self, client: &Client, node: &Arc<Node>, flags: u32) -> Outcome<Arc<Handle>> {
         let flags = OFlags::from_bits_retain(flags);
+        if flags.contains(OFlags::DIRECTORY) && !node.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
         let changes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE);
         match node.kind() {
             FileKind::Directory if changes || self.truncate => return Err(Errno::ISDIR),
@@ -347,4 +352,17 @@ impl OpenOptions {
         let open = core.with_descriptors(|| client.rpc().open(&node, sent.bits()))?;
         Handle::of_file(node, open)
     }
+}
+
+/// # Errors
+/// EINVAL for flags that open something else than the data of a file, or make a directory.
+fn check_custom(flags: u32) -> Outcome<()> {
+    let flags = OFlags::from_bits_retain(flags);
+    let unnamed = OFlags::TMPFILE - OFlags::DIRECTORY;
+    if flags.intersects(OFlags::PATH | unnamed)
+        || flags.contains(OFlags::CREATE | OFlags::DIRECTORY)
+    {
+        return Err(Errno::INVAL);
+    }
+    Ok(())
 }

@@ -196,6 +196,35 @@ fn writes_take_turns_unless_the_daemon_wants_them_side_by_side() {
     }
 }
 
+/// A size that is set while a write is under way comes behind it, as both change the end.
+#[test]
+fn a_size_is_set_in_turn_with_writes() {
+    let gate = Gate::new();
+    let rules = Rules::new().every(Opcode::Write, Action::HoldBefore(gate.clone()));
+    let (client, peer) = connect(rules, false);
+    let file = client.create("/file").unwrap();
+    let sizes_set = || count(&peer, Opcode::Setattr);
+    let before = sizes_set();
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(file.write_at(b"text", 0).unwrap(), 4));
+        while gate.held() == 0 {
+            thread::yield_now();
+        }
+        scope.spawn(|| file.set_len(2).unwrap());
+        scope.spawn(|| client.truncate("/file", 2).unwrap());
+        // Whoever may not come has some time to come all the same.
+        for _ in 0..2000 {
+            thread::yield_now();
+        }
+        assert_eq!(sizes_set(), before);
+        gate.release_first();
+    });
+    assert_eq!(sizes_set(), before + 2);
+    assert_eq!(client.read("/file").unwrap(), b"te");
+    file.close().unwrap();
+    ends_clean(client, peer);
+}
+
 #[test]
 fn a_file_whose_data_is_said_to_be_elsewhere_is_not_opened() {
     let gate = Gate::new();

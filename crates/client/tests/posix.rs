@@ -4,7 +4,7 @@ use fusewire::{Client, OpenOptions};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::{Errno, FileSystem, ServerHandle, ServerOptions, start};
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags, linkat};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -154,6 +154,57 @@ fn names_move_between_directories_of_one_client() {
     fails_with(b.rename_at("one", &other, "one", 0), Errno::XDEV);
 }
 
+/// linkat(2) of this host is asked the same.
+#[test]
+fn names_are_given_between_directories_as_linkat_does() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for top in [&there, &here] {
+        for dir in ["from", "to", "from/dir"] {
+            std::fs::create_dir(top.path().join(dir)).unwrap();
+        }
+        std::fs::write(top.path().join("from/file"), "text").unwrap();
+        std::fs::write(top.path().join("to/taken"), "").unwrap();
+        symlink("file", top.path().join("from/link")).unwrap();
+        symlink("none", top.path().join("from/broken")).unwrap();
+    }
+    let (client, _server) = directory(there.path());
+    let [from, to] = ["/from", "/to"].map(|path| client.at(path).unwrap());
+    let [host_from, host_to] =
+        ["from", "to"].map(|dir| std::fs::File::open(here.path().join(dir)).unwrap());
+    let flags = [
+        AtFlags::empty(),
+        AtFlags::SYMLINK_FOLLOW,
+        AtFlags::SYMLINK_NOFOLLOW,
+        AtFlags::REMOVEDIR,
+    ];
+    let mut linked = 0;
+    for original in ["file", "link", "broken", "dir", "none", "", "file/"] {
+        for link in ["new", "taken", "none/new", "new/", ".", ""] {
+            for flags in flags {
+                let what = format!("{original} {link} {flags:?}");
+                let found = from.link_at(original, &to, link, flags.bits());
+                let found = found.map_err(|error| error.errno());
+                let expected = linkat(&host_from, original, &host_to, link, flags);
+                assert_eq!(found, expected.map_err(Errno::raw_os_error), "{what}");
+                if found.is_ok() {
+                    let kinds = [there.path(), here.path()].map(|top| {
+                        let made = top.join("to").join(link);
+                        let kind = made.symlink_metadata().unwrap().file_type();
+                        std::fs::remove_file(made).unwrap();
+                        kind
+                    });
+                    assert_eq!(kinds[0], kinds[1], "{what}");
+                    client.drop_caches();
+                    linked += 1;
+                }
+            }
+        }
+    }
+    assert!(linked > 3, "{linked}");
+    let (other, _other_server) = memory();
+    fails_with(from.link_at("file", &other, "new", 0), Errno::XDEV);
+}
+
 /// open(2) of this host is asked the same.
 #[test]
 fn flags_are_those_of_open() {
@@ -172,6 +223,7 @@ fn flags_are_those_of_open() {
         OFlags::TRUNC,
         OFlags::APPEND,
         OFlags::NOFOLLOW,
+        OFlags::DIRECTORY,
     ];
     for path in ["file", "link", "broken", "dir", "new", "file/", "none/x"] {
         for mode in modes {

@@ -46,8 +46,8 @@ pub(crate) struct Node {
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
     listing: Mutex<listing::Slot>,
-    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, and over a write
-    /// to a file, unless such writes may go on side by side.
+    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, over a write to
+    /// a file, unless such writes may go on side by side, and over a change of its size.
     pub(crate) serial: Mutex<()>,
     core: Arc<Core>,
 }
