@@ -216,16 +216,20 @@ impl Synthetic {
                     Some(child) => (child.name, child.node, child.listed),
                 },
             };
+            // There is no way to go on after the last number.
+            let Some(next) = position.checked_add(1) else {
+                return;
+            };
             let entry = Entry {
                 ino: node,
-                off: position + 1,
+                off: next,
                 typ: kind.dirent_type(),
                 name: &name,
             };
             if !push(state, &entry, node) {
                 return;
             }
-            position += 1;
+            position = next;
         }
     }
 
@@ -321,6 +325,12 @@ impl Synthetic {
             ..OpenOut::default()
         })
     }
+
+    fn close(&self) -> Result<Reply> {
+        let mut state = self.state.lock();
+        state.open = state.open.checked_sub(1).ok_or(Errno::BADF)?;
+        Ok(Reply::Done)
+    }
 }
 
 impl FileSystem for Synthetic {
@@ -359,10 +369,7 @@ impl FileSystem for Synthetic {
             Request::Unlink { name } | Request::Rmdir { name } => {
                 self.remove(node, name.as_bytes())
             }
-            Request::Release(_) | Request::Releasedir(_) => {
-                self.state.lock().open -= 1;
-                Ok(Reply::Done)
-            }
+            Request::Release(_) | Request::Releasedir(_) => self.close(),
             Request::Flush(_) => Ok(Reply::Done),
             Request::Statfs => Ok(Reply::Statfs(StatfsOut {
                 st: Kstatfs {

@@ -63,9 +63,11 @@ impl Shape {
                     return (position < dirs)
                         .then(|| numbered("d", position, 2 + position, Directory));
                 }
-                let nth = dir - 2;
-                let node = 2 + dirs + nth * files + position;
-                (nth < dirs && position < files).then(|| numbered("f", position, node, Regular))
+                let nth = dir.checked_sub(2).filter(|nth| *nth < dirs)?;
+                (position < files).then(|| {
+                    let node = 2 + dirs + nth * files + position;
+                    numbered("f", position, node, Regular)
+                })
             }
             Shape::EndlessWidth => {
                 let node = position.checked_add(2)?;
@@ -73,11 +75,12 @@ impl Shape {
             }
             // Directories have odd nodes, each 2 more than the one above.
             Shape::EndlessDepth => {
-                let (name, node, listed) = match position {
-                    0 => (&b"d"[..], dir + 2, Directory),
-                    1 => (&b"f"[..], dir + 3, Regular),
+                let (name, above, listed) = match position {
+                    0 => (&b"d"[..], 2, Directory),
+                    1 => (&b"f"[..], 3, Regular),
                     _ => return None,
                 };
+                let node = dir.checked_add(above)?;
                 Some(Child {
                     name: name.to_vec(),
                     node,

@@ -6,3 +6,4 @@ mod model;
 mod operations;
 mod scripted;
 mod session;
+mod synthetic;

@@ -653,8 +653,6 @@ fn what_is_not_known_or_not_done_is_refused() {
         assert_eq!(raw.mkdir(node, b"x", 0).unwrap_err().errno(), ESTALE);
         let access = Request::Access { mask: 4 };
         assert_eq!(raw.call(ROOT_ID, &access, &[]).unwrap_err().errno(), ENOSYS);
-        let lock = Request::Setlk(LkIn::default());
-        assert_eq!(raw.call(ROOT_ID, &lock, &[]).unwrap_err().errno(), ENOSYS);
         // Forgetting too much, or what is unknown, is harmless.
         raw.tell(node, &Request::Forget { nlookup: u64::MAX });
         raw.tell(ROOT_ID, &Request::Forget { nlookup: u64::MAX });

@@ -62,10 +62,11 @@ fn init_grants_what_is_offered_and_supported() {
     assert_eq!((out.max_write, out.max_pages), (1 << 20, 256));
     let flags = flags_of(&out);
     assert!(flags.contains(InitFlags::WRITEBACK_CACHE | InitFlags::DO_READDIRPLUS));
-    assert!(!flags.intersects(InitFlags::POSIX_LOCKS | InitFlags::NO_OPEN_SUPPORT));
+    assert!(flags.contains(InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS));
+    assert!(!flags.contains(InitFlags::NO_OPEN_SUPPORT));
     // Only what was offered.
     let out = raw
-        .init(InitFlags::BIG_WRITES | InitFlags::POSIX_LOCKS)
+        .init(InitFlags::BIG_WRITES | InitFlags::EXPORT_SUPPORT)
         .unwrap();
     assert_eq!(flags_of(&out), InitFlags::BIG_WRITES | InitFlags::INIT_EXT);
     // Old minors get the old structure, too old ones a refusal, newer majors our version.
