@@ -5,10 +5,12 @@ use crate::context::Context;
 use crate::descent::Descent;
 use crate::paths;
 use crate::report::Problem;
-use fusewire::ReadDir;
+use fusewire::Client;
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Removes the operands.
@@ -25,10 +27,11 @@ pub fn run(args: &Rm, context: &Context<'_>) {
 
 fn operand(args: &Rm, context: &Context<'_>, path: &Path) -> Result<(), Problem> {
     let path = paths::check(path)?;
-    if paths::last_name(path).is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/.") {
+    let name = paths::last_name(path);
+    let Some(name) = name.filter(|_| !path.as_os_str().as_bytes().ends_with(b"/.")) else {
         let reason = "not removed: name a file or directory below the root, not the root, . or ..";
         return Err(Problem::about(path, reason));
-    }
+    };
     let found = match context.client.symlink_metadata(path) {
         Err(error) if args.force && error.errno() == Errno::NOENT.raw_os_error() => return Ok(()),
         found => found?,
@@ -42,12 +45,19 @@ fn operand(args: &Rm, context: &Context<'_>, path: &Path) -> Result<(), Problem>
             "is a directory; use -r to remove it with all below",
         ));
     }
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => context.client.at(above),
+        _ => context.client.at("."),
+    }?;
+    // From here on nothing is found by a path, which could lead elsewhere by now.
+    let above = above.beneath().no_symlinks();
     let mut removal = Removal {
         context,
         here: Descent::new(path),
         levels: Vec::new(),
+        above,
     };
-    removal.run();
+    removal.run(&name);
     Ok(())
 }
 
@@ -55,11 +65,15 @@ fn operand(args: &Rm, context: &Context<'_>, path: &Path) -> Result<(), Problem>
 /// further down, so that all that is kept at once is bounded by some ten times as many.
 const BATCH: usize = 32_768;
 
+/// Longest path that is gone down, in bytes: that of the client. A tree may have no bottom.
+const MAX_PATH_BYTES: usize = 16 << 10;
+
 /// A directory that is being emptied.
-#[derive(Default)]
 struct Level {
-    /// Its own name, below the one above.
+    /// Its own name, in the one above.
     name: OsString,
+    /// Begins in it.
+    inside: Client,
     /// Directories of the batch that are still to be removed.
     below: Vec<OsString>,
     /// What was removed of the batch.
@@ -80,25 +94,26 @@ struct Level {
 /// what it says it has removed is found out by the batch that has nothing new.
 struct Removal<'a> {
     context: &'a Context<'a>,
-    here: Descent,
+    /// Begins in the directory that holds the first of `levels`.
+    above: Client,
     levels: Vec<Level>,
+    /// Their path, for messages.
+    here: Descent,
 }
 
 impl Removal<'_> {
-    fn run(&mut self) {
-        self.levels.push(Level::default());
+    fn run(&mut self, name: &OsStr) {
+        match self.above.at(name) {
+            Ok(inside) => self.levels.push(Level::new(name.to_owned(), inside)),
+            Err(error) => return self.report_here(&error),
+        }
         self.batch();
         while let Some(level) = self.levels.last_mut() {
             if self.context.report.stopped() {
                 return;
             }
             if let Some(name) = level.below.pop() {
-                self.here.down(&name);
-                self.levels.push(Level {
-                    name,
-                    ..Level::default()
-                });
-                self.batch();
+                self.enter(name);
             } else if level.done {
                 self.finish();
             } else {
@@ -107,16 +122,52 @@ impl Removal<'_> {
         }
     }
 
+    fn report_here(&self, error: &fusewire::Error) {
+        let problem = Problem::remote(error, self.here.path());
+        self.context.report.problem(problem);
+    }
+
+    /// Goes down into the directory called `name`.
+    fn enter(&mut self, name: OsString) {
+        let Some(level) = self.levels.last_mut() else {
+            return;
+        };
+        let path = self.here.join(&name);
+        let reason = |errno: Errno| Problem::local("remove", &path, &io::Error::from(errno));
+        let problem = if path.as_os_str().len() > MAX_PATH_BYTES {
+            reason(Errno::NAMETOOLONG)
+        } else {
+            match level.inside.at(&name) {
+                Ok(inside) if self.levels.iter().any(|l| l.inside.is_same_dir(&inside)) => {
+                    reason(Errno::LOOP)
+                }
+                Ok(inside) => {
+                    self.here.down(&name);
+                    self.levels.push(Level::new(name, inside));
+                    return self.batch();
+                }
+                Err(error) if error.errno() == Errno::NOENT.raw_os_error() => return,
+                Err(error) => Problem::remote(&error, &path),
+            }
+        };
+        self.context.report.problem(problem);
+        if let Some(level) = self.levels.last_mut() {
+            level.keep(name);
+        }
+    }
+
     /// Reads a batch of the innermost directory and removes what is no directory in it.
     fn batch(&mut self) {
-        let Context { client, report } = self.context;
+        let report = self.context.report;
         let max = (BATCH / self.levels.len().max(1)).max(4);
         let Some(level) = self.levels.last_mut() else {
             return;
         };
-        // Not through a link that has taken the directory's place since it was listed.
-        let read = client.read_dir_no_follow(self.here.path());
-        let Batch { files, new, again } = level.read(read, max, |e| report.problem(e.into()));
+        let here = &self.here;
+        let Batch { files, new, again } = level.read(max, |error, name| {
+            let path = name.map_or_else(|| here.path().to_owned(), |name| here.join(name));
+            report.problem(Problem::remote(&error, &path));
+        });
         level.removed.clear();
         if !new {
             level.done = true;
@@ -134,9 +185,9 @@ impl Removal<'_> {
             if report.stopped() {
                 return;
             }
-            match client.remove_file(self.here.join(&name)) {
+            match level.inside.remove_file(&name) {
                 Err(error) if error.errno() != Errno::NOENT.raw_os_error() => {
-                    report.problem(error.into());
+                    report.problem(Problem::remote(&error, &here.join(&name)));
                     level.keep(name);
                 }
                 _ => {
@@ -148,12 +199,12 @@ impl Removal<'_> {
 
     /// Removes the innermost directory, which has been emptied as far as it could be.
     fn finish(&mut self) {
-        let Context { client, report } = self.context;
-        let Some(level) = self.levels.last() else {
+        let Some((level, above)) = self.levels.split_last() else {
             return;
         };
+        let above = above.last().map_or(&self.above, |level| &level.inside);
         let gone = !level.failed
-            && match client.remove_dir(self.here.path()) {
+            && match above.remove_dir(&level.name) {
                 // Something came meanwhile, or was skipped while other things went.
                 Err(error)
                     if error.errno() == Errno::NOTEMPTY.raw_os_error()
@@ -162,7 +213,7 @@ impl Removal<'_> {
                     return self.batch();
                 }
                 Err(error) if error.errno() != Errno::NOENT.raw_os_error() => {
-                    report.problem(error.into());
+                    self.report_here(&error);
                     false
                 }
                 _ => true,
@@ -180,29 +231,37 @@ impl Removal<'_> {
 }
 
 impl Level {
+    fn new(name: OsString, inside: Client) -> Self {
+        Level {
+            name,
+            inside,
+            below: Vec::new(),
+            removed: HashSet::new(),
+            stuck: HashSet::new(),
+            done: false,
+            failed: false,
+        }
+    }
+
     fn keep(&mut self, name: OsString) {
         self.failed = true;
         self.stuck.insert(name);
     }
 
     /// Takes a batch of names that were not dealt with yet, the directories into `below`.
-    fn read(
-        &mut self,
-        stream: fusewire::Result<ReadDir>,
-        max: usize,
-        problem: impl Fn(fusewire::Error),
-    ) -> Batch {
+    /// `problem` is about an entry or, without a name, about the directory.
+    fn read(&mut self, max: usize, problem: impl Fn(fusewire::Error, Option<&OsStr>)) -> Batch {
         let mut files = Vec::new();
         let (mut removed_again, mut stuck_again) = (0, 0);
         self.done = true;
-        match stream {
+        match self.inside.read_dir(".") {
             Ok(stream) => {
                 for entry in stream {
                     let entry = match entry {
                         Ok(entry) => entry,
                         Err(error) => {
                             self.failed = true;
-                            problem(error);
+                            problem(error, None);
                             continue;
                         }
                     };
@@ -216,7 +275,7 @@ impl Level {
                             Ok(kind) if kind.is_dir() => self.below.push(name),
                             Ok(_) => files.push(name),
                             Err(error) => {
-                                problem(error);
+                                problem(error, Some(&name));
                                 self.keep(name);
                             }
                         }
@@ -233,7 +292,7 @@ impl Level {
             }
             Err(error) => {
                 self.failed = true;
-                problem(error);
+                problem(error, None);
             }
         }
         Batch {

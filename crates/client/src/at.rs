@@ -75,6 +75,13 @@ impl Client {
         }
     }
 
+    /// Whether relative paths of both handles begin in one and the same directory, of the same
+    /// client: whoever goes down a tree finds out so that a directory is inside itself.
+    #[must_use]
+    pub fn is_same_dir(&self, other: &Client) -> bool {
+        Arc::ptr_eq(self.start.dir(), other.start.dir())
+    }
+
     /// Attributes of the directory where relative paths begin, whatever has its name: fstat(2) of a
     /// directory descriptor.
     ///

@@ -118,7 +118,8 @@ pub(crate) fn place(cred: &Cred, start: &Start, path: &[u8]) -> Result<Place, Er
 /// Where paths begin, and where they may lead.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
-    /// The directories from the root to the one where relative paths begin, both included.
+    /// The directories from the root to the one where relative paths begin, both included; only the
+    /// latter where no path leads out of it.
     way: Arc<[Arc<Node>]>,
     bounds: Bounds,
 }
@@ -142,7 +143,7 @@ impl Start {
 
     /// The directory where relative paths begin.
     pub(crate) fn dir(&self) -> &Arc<Node> {
-        // There is always the root.
+        // It is always there.
         &self.way[self.way.len() - 1]
     }
 
@@ -152,10 +153,12 @@ impl Start {
 
     /// The same, but for paths that lead no further than this.
     pub(crate) fn bounded(&self, bounds: Bounds) -> Self {
-        Start {
-            way: Arc::clone(&self.way),
-            bounds,
-        }
+        let way = if bounds.beneath {
+            Arc::new([Arc::clone(self.dir())])
+        } else {
+            Arc::clone(&self.way)
+        };
+        Start { way, bounds }
     }
 
     /// Beginning in the directory at `path`.
@@ -174,6 +177,9 @@ impl Start {
         let mut way = walk.nodes;
         if !Arc::ptr_eq(&way[way.len() - 1], &node) {
             way.push(node);
+        }
+        if self.bounds.beneath {
+            way.drain(..way.len() - 1);
         }
         Ok(Start {
             way: way.into(),

@@ -133,6 +133,24 @@ fn bounded_paths_are_those_of_openat2() {
 }
 
 #[test]
+fn handles_of_one_directory_are_known_as_such() {
+    let top = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(top.path().join("a/b")).unwrap();
+    symlink("a/b", top.path().join("link")).unwrap();
+    let (client, _server) = directory(top.path());
+    let (a, b) = (client.at("/a").unwrap(), client.at("/a/b").unwrap());
+    assert!(b.is_same_dir(&a.beneath().at("b").unwrap()));
+    assert!(b.is_same_dir(&client.at("/link").unwrap()));
+    assert!(client.is_same_dir(&b.at("/").unwrap()));
+    assert!(!a.is_same_dir(&b) && !a.is_same_dir(&client));
+    let (other, _server) = directory(top.path());
+    assert!(!client.is_same_dir(&other));
+    // Going down step by step, the bound goes along.
+    let below = client.beneath().at("a").unwrap().at("b").unwrap();
+    assert_eq!(below.metadata("..").unwrap_err().errno(), 18);
+}
+
+#[test]
 fn names_move_between_directories_of_one_client() {
     let (client, _server) = memory();
     client.create_dir("/a").unwrap();

@@ -141,6 +141,15 @@ fn what_is_removed_and_still_there_is_not_removed_for_ever() {
 }
 
 #[test]
+fn a_tree_without_bottom_is_removed_no_further_than_paths_go() {
+    let done = run_on("synthetic:endless-depth", ["rm", "-r", "/d"]);
+    let said = problems("rm", &done);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("cannot remove /d/d/d/"), "{said:?}");
+    assert!(said[0].ends_with(": File name too long"), "{said:?}");
+}
+
+#[test]
 fn a_directory_of_many_batches_is_removed() {
     let done = run_on(
         "synthetic:wide?dirs=3&files=70000",
