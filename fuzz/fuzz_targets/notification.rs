@@ -1,11 +1,15 @@
-//! Any bytes as a notification: the first four are the code, the rest the body.
+//! Any bytes as a message that nobody asked for, and as a notification: the first four are the
+//! code, the rest the body.
 
 #![no_main]
 
-use fusewire_wire::notify::{Notification, NotifyCode};
+use fusewire_wire::notify::{Message, Notification, NotifyCode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Err(error) = Message::parse(bytes) {
+        assert!(!error.to_string().is_empty());
+    }
     let Some((code, body)) = bytes.split_first_chunk() else {
         return;
     };

@@ -8,8 +8,11 @@ use crate::process::{Result, capture, output, run};
 use crate::requirements;
 use crate::workspace::{self, cargo, root};
 
-/// How long continuous integration fuzzes each target, in seconds.
-pub(crate) const SHORT_SECONDS: u64 = 6;
+/// How long a soak fuzzes each target, in seconds.
+pub(crate) const LONG_SECONDS: u64 = 300;
+
+/// How long continuous integration does, in seconds.
+pub(crate) const SHORT_SECONDS: u64 = LONG_SECONDS / 50;
 
 /// Coverage feedback without a nightly compiler.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
@@ -81,6 +84,8 @@ fn fuzz(programs: &std::path::Path, name: &str, seconds: u64) -> Result<Summary>
         Command::new(programs.join(name))
             .arg(format!("-max_total_time={seconds}"))
             .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"])
+            // Long inputs from the start: a body of 128 bytes is not grown in a few seconds.
+            .arg("-len_control=0")
             .arg(format!("-artifact_prefix={}/", artifacts.display()))
             .arg(&corpus),
     )?;

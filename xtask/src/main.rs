@@ -65,7 +65,11 @@ enum Command {
         targets: Vec<String>,
     },
     /// The long cases at their full size.
-    Soak,
+    Soak {
+        /// Run only 1/SCALE of it, for example 50 for what continuous integration does.
+        #[arg(long, default_value_t = 1)]
+        scale: u64,
+    },
     /// Run benchmarks; arguments go to `fusewire bench` as they are.
     #[command(disable_help_flag = true)]
     Bench {
@@ -98,7 +102,7 @@ fn main() -> ExitCode {
         Command::Loom => models::check(Model::Loom).map(drop),
         Command::Shuttle => models::check(Model::Shuttle).map(drop),
         Command::Fuzz { seconds, targets } => fuzz::all(seconds, &targets),
-        Command::Soak => soak::all(),
+        Command::Soak { scale } => soak::all(scale),
         Command::Bench { arguments } => bench::start(&arguments),
         Command::Docs => docs::build(),
         Command::Deny => deny::check(),

@@ -18,7 +18,7 @@ const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 const SOAK: &str = "FUSEWIRE_SOAK";
 
 /// How long the long cases are.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     /// 1/50, or what the environment says.
     Short,
