@@ -11,10 +11,12 @@
 pub mod caching;
 pub mod dir;
 mod dispatch;
+mod early;
 mod fs;
 mod io;
 mod locks;
 pub mod mem;
+mod notice;
 pub mod scripted;
 mod serve;
 pub mod synthetic;
@@ -22,4 +24,5 @@ pub mod synthetic;
 pub use caching::{CacheMode, Caching};
 pub use fs::{Call, Errno, Features, FileSystem, Reply, Result, Usage};
 pub use io::Io;
+pub use notice::{Notice, Notifier};
 pub use serve::{ServerHandle, ServerOptions, start, start_shared};

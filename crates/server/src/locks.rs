@@ -5,20 +5,16 @@
 //! answered when the lock is had or an INTERRUPT comes.
 
 use crate::dispatch::{write_error, write_message};
+use crate::early::Early;
 use crate::fs::{Errno, Reply, Result};
 use fusewire_locks::{Class, Kind, Lock, Locks, MAX_END, Request as Wanted};
 use fusewire_sync::{Mutex, Rank};
 use fusewire_transport::DeviceRequest;
 use fusewire_wire::abi::{FileLock, LkIn, LkOut};
 use fusewire_wire::{LkFlags, ReleaseFlags, Request};
-use std::collections::VecDeque;
-
 const F_RDLCK: u32 = 0;
 const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
-
-/// How many INTERRUPTs are remembered that came before what they are about.
-const MAX_EARLY: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct LockKeeper {
@@ -29,7 +25,7 @@ pub(crate) struct LockKeeper {
 struct State {
     locks: Locks,
     waiting: Vec<Waiting>,
-    early: VecDeque<u64>,
+    early: Early,
 }
 
 /// A SETLKW that waits.
@@ -154,9 +150,7 @@ impl LockKeeper {
     pub(crate) fn put_aside(&self, request: DeviceRequest, wait: Wait) {
         let result = {
             let mut state = self.state.lock();
-            let early = state.early.iter().position(|unique| *unique == wait.unique);
-            if let Some(at) = early {
-                state.early.remove(at);
+            if state.early.take(wait.unique) {
                 Err(Errno::INTR)
             } else if state.locks.take(&wait.wanted, wait.kind).is_ok() {
                 // It has become free since it was looked at.
@@ -176,10 +170,7 @@ impl LockKeeper {
             let mut state = self.state.lock();
             let found = state.waiting.iter().position(|w| w.wait.unique == unique);
             let Some(at) = found else {
-                if state.early.len() == MAX_EARLY {
-                    state.early.pop_front();
-                }
-                state.early.push_back(unique);
+                state.early.remember(unique);
                 return;
             };
             let interrupted = state.waiting.remove(at);

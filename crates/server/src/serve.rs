@@ -2,6 +2,7 @@
 
 use crate::dispatch::{HeadBuffer, Session};
 use crate::fs::{FileSystem, Usage};
+use crate::notice::Notifier;
 use fusewire_sync::Arc;
 use fusewire_sync::thread::{self, JoinHandle};
 use fusewire_transport::{DeviceEnd, DeviceRequest, InProcOptions, InProcess, pair};
@@ -98,6 +99,12 @@ impl<F: FileSystem> ServerHandle<F> {
         self.session.fs.usage()
     }
 
+    /// Tells the client what it did not ask for.
+    #[must_use]
+    pub fn notifier(&self) -> Notifier {
+        self.workers.notifier()
+    }
+
     /// How many SETLKW wait for their lock.
     #[must_use]
     pub fn waiting_for_locks(&self) -> usize {
@@ -147,6 +154,10 @@ impl Workers {
 
     pub(crate) fn device(&self) -> &Arc<DeviceEnd> {
         &self.device
+    }
+
+    pub(crate) fn notifier(&self) -> Notifier {
+        Notifier::new(Arc::downgrade(&self.device))
     }
 
     pub(crate) fn join(&mut self) {

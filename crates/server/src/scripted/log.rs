@@ -1,6 +1,8 @@
 //! What a scripted peer has received.
 
 use crate::dispatch::{Head, HeadBuffer};
+use crate::fs::Result;
+use crate::io::Io;
 use fusewire_sync::{Condvar, Mutex, Rank};
 use fusewire_transport::DeviceRequest;
 use fusewire_wire::abi::InHeader;
@@ -26,16 +28,20 @@ pub struct Seen {
     pub well_formed: bool,
     /// File handle, of operations that have one.
     pub fh: Option<u64>,
-    /// Offset of READ, WRITE, READDIR, READDIRPLUS, FALLOCATE and LSEEK.
+    /// Offset of READ, WRITE, READDIR, READDIRPLUS, FALLOCATE, LSEEK and NOTIFY_REPLY.
     pub offset: u64,
     /// Bytes asked for or sent by these, by SETXATTR and GETXATTR; bytes sent by IOCTL; lookups
     /// given back by FORGET.
     pub size: u64,
     /// Flags of OPEN, CREATE and RENAME2; `valid` of SETATTR; `write_flags` of WRITE;
-    /// `setxattr_flags` of SETXATTR; command of IOCTL.
+    /// `setxattr_flags` of SETXATTR; command of IOCTL; flags of POLL.
     pub flags: u32,
     /// Number that a POLL_WAKEUP is to name, of POLL.
     pub kh: Option<u64>,
+    /// The request that an INTERRUPT is about.
+    pub about: Option<u64>,
+    /// What a NOTIFY_REPLY brought.
+    pub data: Option<Vec<u8>>,
     /// First name, of operations that have one.
     pub name: Option<Vec<u8>>,
 }
@@ -51,6 +57,7 @@ struct State {
     seen: Vec<Seen>,
     counts: HashMap<Option<Opcode>, u64>,
     received: u64,
+    told: Vec<Result<()>>,
     ended: bool,
 }
 
@@ -71,6 +78,11 @@ impl Log {
                 let mut seen = of_header(&header);
                 seen.well_formed = true;
                 add_arguments(&mut seen, &parsed);
+                if let Request::NotifyReply(_) = parsed {
+                    let in_len = parsed.payload_out_bytes() as usize;
+                    let at = header.len as usize - in_len;
+                    seen.data = Some(Io::new(request, at, in_len, 0).in_to_vec());
+                }
                 seen
             }
             Head::Malformed(header, _) => of_header(&header),
@@ -88,6 +100,15 @@ impl Log {
     pub fn push(&self, seen: Seen) {
         self.state.lock().seen.push(seen);
         self.changed.notify_all();
+    }
+
+    /// What the client said of a notification.
+    pub fn told(&self, result: Result<()>) {
+        self.state.lock().told.push(result);
+    }
+
+    pub fn told_so_far(&self) -> Vec<Result<()>> {
+        self.state.lock().told.clone()
     }
 
     /// Nothing more will come.
@@ -177,7 +198,11 @@ fn add_arguments(seen: &mut Seen, request: &Request<'_>) {
         Request::Ioctl(arg) => {
             (seen.fh, seen.size, seen.flags) = (Some(arg.fh), arg.in_size.into(), arg.cmd);
         }
-        Request::Poll(arg) => (seen.fh, seen.kh) = (Some(arg.fh), Some(arg.kh)),
+        Request::Poll(arg) => {
+            (seen.fh, seen.kh, seen.flags) = (Some(arg.fh), Some(arg.kh), arg.flags);
+        }
+        Request::Interrupt { unique } => seen.about = Some(*unique),
+        Request::NotifyReply(arg) => (seen.offset, seen.size) = (arg.offset, arg.size.into()),
         _ => {}
     }
 }

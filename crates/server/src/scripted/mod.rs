@@ -25,6 +25,7 @@
 //! ```
 
 mod gate;
+mod held;
 mod log;
 mod rules;
 
@@ -32,14 +33,18 @@ pub use gate::Gate;
 pub use log::Seen;
 pub use rules::{Action, Rules, Script};
 
-use crate::dispatch::{HeadBuffer, Session, write_error, write_message};
-use crate::fs::{FileSystem, Usage};
+use crate::dispatch::{Head, HeadBuffer, Session, write_error, write_message};
+use crate::fs::{Errno, FileSystem, Usage};
+use crate::notice::{Notice, Notifier};
 use crate::serve::{ServerOptions, Workers};
 use fusewire_sync::{Arc, OnceLock, Weak};
 use fusewire_transport::{DeviceEnd, DeviceQueueId, DeviceRequest, InProcess};
 use fusewire_wire::Opcode;
+use fusewire_wire::reply::failure;
+use held::{Interrupted, Interruptible};
 use log::Log;
 use std::io;
+use zerocopy::IntoBytes;
 
 /// Starts serving `fs` by `script`.
 ///
@@ -57,6 +62,7 @@ pub fn start<F: FileSystem>(
         session: Arc::clone(&session),
         log: Arc::clone(&log),
         device: Arc::clone(&device),
+        held: Interruptible::default(),
         script,
     };
     let answer = move |request: DeviceRequest, buffer: &mut HeadBuffer| {
@@ -100,6 +106,19 @@ impl<F: FileSystem> ScriptedPeer<F> {
             log.iter()
                 .any(|seen| seen.opcode == Some(opcode) && seen.nth == n)
         })
+    }
+
+    /// Tells the client what it did not ask for.
+    #[must_use]
+    pub fn notifier(&self) -> Notifier {
+        self.workers.notifier()
+    }
+
+    /// What the client said of everything that [`Action::Notify`] and [`Action::NotifyAfter`] told
+    /// it, and of answers to INTERRUPT, in the order in which that was sent.
+    #[must_use]
+    pub fn told(&self) -> Vec<crate::Result<()>> {
+        self.log.told_so_far()
     }
 
     /// Dies now: requests that are in flight are never answered.
@@ -151,6 +170,7 @@ struct Stage<F, S> {
     log: Arc<Log>,
     /// Weak, because the workers belong to it.
     device: Arc<OnceLock<Weak<DeviceEnd>>>,
+    held: Interruptible,
     script: S,
 }
 
@@ -164,6 +184,10 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
     fn perform(&self, request: DeviceRequest, buffer: &mut HeadBuffer) {
         let seen = self.log.seen(&request, buffer);
         let action = self.script.action(&seen);
+        self.act(action, seen, request, buffer);
+    }
+
+    fn act(&self, action: Action, seen: Seen, request: DeviceRequest, buffer: &mut HeadBuffer) {
         let unique = seen.unique;
         match action {
             Action::HoldBefore(gate) => {
@@ -178,21 +202,45 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
                 self.log.push(seen);
                 return;
             }
+            Action::HoldUntilInterrupted => return self.hold(seen, request, Interrupted::Refused),
+            Action::AnswerOnceInterrupted => {
+                return self.hold(seen, request, Interrupted::Answered);
+            }
+            Action::Notify(notices, then) => {
+                self.tell(&notices);
+                return self.act(*then, seen, request, buffer);
+            }
             Action::Answer => {
+                let held = seen.about.and_then(|about| self.held.interrupt(about));
                 self.log.push(seen);
+                if let Some((held, then)) = held {
+                    self.interrupted(held, then);
+                }
                 self.session.perform(request, buffer);
                 return;
             }
-            _ => self.log.push(seen),
+            _ => self.log.push(seen.clone()),
         }
         let mut answer = |limit| self.session.handle(&request, buffer, limit);
         match action {
-            Action::Answer | Action::HoldBefore(_) | Action::HoldAfter(_) => {
-                unreachable!("done above")
+            Action::Answer
+            | Action::HoldBefore(_)
+            | Action::HoldAfter(_)
+            | Action::HoldUntilInterrupted
+            | Action::AnswerOnceInterrupted
+            | Action::Notify(..) => unreachable!("done above"),
+            Action::NotifyAfter(notices) => {
+                let written = answer(usize::MAX);
+                self.tell(&notices);
+                request.complete(written);
             }
             Action::Limit(bytes) => {
                 let written = answer(bytes as usize);
                 request.complete(written);
+            }
+            Action::Errno(errno) if seen.about.is_some() => {
+                let no = failure(unique, errno.raw_os_error());
+                self.log.told(self.notifier().tell(no.as_bytes()));
             }
             Action::Errno(errno) => {
                 let written = write_error(&request, unique, errno);
@@ -206,6 +254,7 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
                 let written = request.write_at(0, &bytes);
                 request.complete(written);
             }
+            Action::Ignore => drop(request),
             Action::Never => request.abandon(),
             Action::WrongUnique(wrong) => {
                 let written = answer(usize::MAX);
@@ -250,6 +299,41 @@ impl<F: FileSystem, S: Script> Stage<F, S> {
                 request.abandon();
             }
         }
+    }
+
+    fn hold(&self, seen: Seen, request: DeviceRequest, then: Interrupted) {
+        let interrupted = self.held.hold(seen.unique, request, then);
+        self.log.push(seen);
+        if let Some((request, then)) = interrupted {
+            self.interrupted(request, then);
+        }
+    }
+
+    fn interrupted(&self, request: DeviceRequest, then: Interrupted) {
+        let mut buffer = HeadBuffer::new();
+        match then {
+            Interrupted::Answered => self.session.perform(request, &mut buffer),
+            Interrupted::Refused => {
+                let written = match buffer.read(&request) {
+                    Head::Parsed(header, ..) | Head::Malformed(header, _) => {
+                        write_error(&request, header.unique, Errno::INTR)
+                    }
+                    Head::Unreadable => 0,
+                };
+                request.complete(written);
+            }
+        }
+    }
+
+    fn tell(&self, notices: &[Notice]) {
+        let notifier = self.notifier();
+        for notice in notices {
+            self.log.told(notifier.send(notice));
+        }
+    }
+
+    fn notifier(&self) -> Notifier {
+        Notifier::new(self.device.get().cloned().unwrap_or_default())
     }
 
     fn with_device(&self, f: impl FnOnce(&DeviceEnd)) {

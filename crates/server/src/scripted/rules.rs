@@ -3,6 +3,7 @@
 use super::gate::Gate;
 use super::log::Seen;
 use crate::fs::Errno;
+use crate::notice::Notice;
 use fusewire_wire::Opcode;
 
 /// What to do with a request.
@@ -10,7 +11,8 @@ use fusewire_wire::Opcode;
 pub enum Action {
     /// Answer normally.
     Answer,
-    /// Answer with an error; the file system does not hear of the request.
+    /// Answer with an error; the file system does not hear of the request. For an INTERRUPT this is
+    /// the answer that there may be: EAGAIN (no such request yet) or ENOSYS (never).
     Errno(Errno),
     /// Answer success with this body; the file system does not hear of the request.
     Body(Vec<u8>),
@@ -23,6 +25,18 @@ pub enum Action {
     HoldBefore(Gate),
     /// Do it now, and keep the reply until the gate lets it through.
     HoldAfter(Gate),
+    /// Do nothing until an INTERRUPT of the request comes, and then answer EINTR.
+    HoldUntilInterrupted,
+    /// Do nothing until an INTERRUPT of the request comes, and then answer normally.
+    AnswerOnceInterrupted,
+    /// Send these notifications, then go on with the other action: a daemon that notifies from
+    /// inside of a handler. [`ScriptedPeer::told`](super::ScriptedPeer::told) knows what the client
+    /// said of them.
+    Notify(Vec<Notice>, Box<Action>),
+    /// Do it now, send these notifications, and only then answer.
+    NotifyAfter(Vec<Notice>),
+    /// Take it and do nothing about it: for messages that have no answer, such as INTERRUPT.
+    Ignore,
     /// Never answer.
     Never,
     /// Answer normally, to another request.

@@ -5,7 +5,7 @@ use fusewire_mem::{Frames, Segment};
 use fusewire_server::dir::{DirOptions, Directory};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::{FileSystem, ServerHandle, ServerOptions, Usage, start};
-use fusewire_transport::{Death, InProcOptions, InProcess, Submission, Transport};
+use fusewire_transport::{Death, InProcOptions, InProcess, Inbox, Refusal, Submission, Transport};
 use fusewire_wire::abi::*;
 use fusewire_wire::dirent::{Dirents, DirentsPlus};
 use fusewire_wire::reply::{self, ReplyHeader};
@@ -16,8 +16,8 @@ use fusewire_wire::{
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// What a call may come back with.
@@ -648,8 +648,32 @@ impl Raw {
     /// A message without a reply.
     pub fn tell(&self, node: u64, request: &Request<'_>) {
         assert_eq!(request.opcode().replies(), Replies::Never);
+        self.oneway(0, node, request);
+    }
+
+    /// The number that the request behind a tag has.
+    pub fn unique_of(&self, tag: u32) -> u64 {
+        self.in_flight.borrow()[&tag].unique
+    }
+
+    /// The number of the next request.
+    pub fn next_unique(&self) -> u64 {
+        self.unique.get()
+    }
+
+    /// An INTERRUPT.
+    pub fn interrupt(&self, unique: u64) {
+        self.oneway(unique | 1, 0, &Request::Interrupt { unique });
+    }
+
+    /// Sends a message by the queue that has no answers.
+    pub fn oneway(&self, unique: u64, node: u64, request: &Request<'_>) {
+        self.oneway_with(unique, node, request, &[]);
+    }
+
+    pub fn oneway_with(&self, unique: u64, node: u64, request: &Request<'_>, payload: &[u8]) {
         let head = Head {
-            unique: 0,
+            unique,
             nodeid: node,
             caller: me(),
         };
@@ -658,7 +682,7 @@ impl Raw {
             .encode(&head, &Extensions::default(), &mut bytes)
             .expect("a message that can be sent");
         self.transport
-            .submit_oneway(&bytes[..len])
+            .submit_oneway(&[&bytes[..len], payload].concat())
             .expect("room in the queue");
         self.transport.kick();
     }
@@ -736,6 +760,42 @@ pub fn over_each(test: impl Fn(&Raw)) {
         ..DirOptions::default()
     });
     over(served, |raw, _| test(raw));
+}
+
+/// Takes what a server says of its own accord, and refuses what it is told to.
+#[derive(Default)]
+pub struct Heard {
+    messages: Mutex<Vec<Vec<u8>>>,
+    refuse: Mutex<Option<i32>>,
+}
+
+impl Heard {
+    /// Listens to the server of `raw`.
+    pub fn by(raw: &Raw) -> Arc<Self> {
+        let heard = Arc::new(Heard::default());
+        let inbox: Weak<dyn Inbox> = Arc::downgrade(&(Arc::clone(&heard) as Arc<dyn Inbox>));
+        raw.transport.listen(inbox);
+        heard
+    }
+
+    /// Everything heard since the last call.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.messages.lock().unwrap())
+    }
+
+    pub fn refuse(&self, errno: i32) {
+        *self.refuse.lock().unwrap() = Some(errno);
+    }
+}
+
+impl Inbox for Heard {
+    fn message(&self, message: &[u8]) -> Result<(), Refusal> {
+        self.messages.lock().unwrap().push(message.to_vec());
+        match *self.refuse.lock().unwrap() {
+            Some(errno) => Err(Refusal(errno)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// `bytes` as one fixed structure.

@@ -3,6 +3,7 @@
 mod common;
 mod descriptors;
 mod model;
+mod notices;
 mod operations;
 mod scripted;
 mod session;
