@@ -12,6 +12,7 @@ use fusewire_sync::{Mutex, Rank};
 use fusewire_transport::DeviceRequest;
 use fusewire_wire::abi::{FileLock, LkIn, LkOut};
 use fusewire_wire::{LkFlags, ReleaseFlags, Request};
+use std::collections::{HashMap, HashSet};
 const F_RDLCK: u32 = 0;
 const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
@@ -24,6 +25,9 @@ pub(crate) struct LockKeeper {
 #[derive(Debug, Default)]
 struct State {
     locks: Locks,
+    /// Owners that locked a whole file by an open file, by its handle and node: whatever the client
+    /// says, they hold nothing once it is released.
+    by_handle: HashMap<(u64, u64), HashSet<u64>>,
     waiting: Vec<Waiting>,
     early: Early,
 }
@@ -35,12 +39,16 @@ struct Waiting {
     wait: Wait,
 }
 
+/// A SETLKW that waited, and its answer.
+type Settled = (Waiting, Result<()>);
+
 /// What a SETLKW waits for.
 #[derive(Debug)]
 pub(crate) struct Wait {
     unique: u64,
     wanted: Wanted,
     kind: Kind,
+    fh: u64,
 }
 
 impl Wait {
@@ -86,7 +94,8 @@ impl LockKeeper {
     /// A client begins: nobody holds anything.
     pub(crate) fn begin(&self) {
         let old = std::mem::take(&mut *self.state.lock());
-        drop(old);
+        let lost = old.waiting.into_iter();
+        answer_all(lost.map(|waiting| (waiting, Err(Errno::IO))).collect());
     }
 
     pub(crate) fn test(&self, node: u64, arg: &LkIn) -> Result<Reply> {
@@ -122,27 +131,26 @@ impl LockKeeper {
         wait: bool,
     ) -> Result<Option<Wait>> {
         let (wanted, kind) = parse(node, arg)?;
-        let granted = {
+        let settled = {
             let mut state = self.state.lock();
             match kind {
-                None => {
-                    state.locks.give_up(&wanted);
-                }
+                None => state.give_up(&wanted, arg.fh),
                 Some(kind) => {
-                    if state.locks.take(&wanted, kind).is_err() {
-                        let wait = wait.then_some(Wait {
-                            unique,
-                            wanted,
-                            kind,
-                        });
-                        return wait.map(Some).ok_or(Errno::AGAIN);
+                    let wanted = Wait {
+                        unique,
+                        wanted,
+                        kind,
+                        fh: arg.fh,
+                    };
+                    if !state.take(&wanted) {
+                        return wait.then_some(Some(wanted)).ok_or(Errno::AGAIN);
                     }
                 }
             }
             // What was a write lock may be a read lock now.
-            state.granted()
+            state.settled()
         };
-        answer_all(granted);
+        answer_all(settled);
         Ok(None)
     }
 
@@ -152,10 +160,10 @@ impl LockKeeper {
             let mut state = self.state.lock();
             if state.early.take(wait.unique) {
                 Err(Errno::INTR)
-            } else if state.locks.take(&wait.wanted, wait.kind).is_ok() {
+            } else if state.take(&wait) {
                 // It has become free since it was looked at.
                 Ok(())
-            } else if state.locks.wait(&wait.wanted, wait.kind).is_err() {
+            } else if !state.wait(&wait) {
                 Err(Errno::DEADLK)
             } else {
                 state.waiting.push(Waiting { request, wait });
@@ -183,24 +191,30 @@ impl LockKeeper {
 
     /// What else ends locks: FLUSH those of the process, RELEASE those of the open file.
     pub(crate) fn ended(&self, node: u64, request: &Request<'_>) {
-        let (class, owner) = match request {
-            Request::Flush(arg) => (Class::Record, arg.lock_owner),
-            Request::Release(arg)
-                if ReleaseFlags::from_bits_retain(arg.release_flags)
-                    .contains(ReleaseFlags::FLOCK_UNLOCK) =>
-            {
-                (Class::Whole, arg.lock_owner)
-            }
-            _ => return,
-        };
-        let granted = {
+        let settled = {
             let mut state = self.state.lock();
-            if !state.locks.give_up_all(node, class, owner) {
+            let changed = match request {
+                Request::Flush(arg) => state.locks.give_up_all(node, Class::Record, arg.lock_owner),
+                Request::Release(arg) => {
+                    let mut owners = state.by_handle.remove(&(arg.fh, node)).unwrap_or_default();
+                    let flags = ReleaseFlags::from_bits_retain(arg.release_flags);
+                    if flags.contains(ReleaseFlags::FLOCK_UNLOCK) {
+                        owners.insert(arg.lock_owner);
+                    }
+                    let mut changed = false;
+                    for owner in owners {
+                        changed |= state.locks.give_up_all(node, Class::Whole, owner);
+                    }
+                    changed
+                }
+                _ => false,
+            };
+            if !changed {
                 return;
             }
-            state.granted()
+            state.settled()
         };
-        answer_all(granted);
+        answer_all(settled);
     }
 
     /// How many SETLKW wait.
@@ -209,27 +223,80 @@ impl LockKeeper {
     }
 }
 
-impl State {
-    /// Those that have their lock now, in the order in which they came.
-    fn granted(&mut self) -> Vec<Waiting> {
-        let (mut granted, mut at) = (Vec::new(), 0);
-        while let Some(Waiting { wait, .. }) = self.waiting.get(at) {
-            if self.locks.take(&wait.wanted, wait.kind).is_err() {
-                at += 1;
-                continue;
-            }
-            let waiting = self.waiting.remove(at);
-            self.locks.stop_waiting(&waiting.wait.wanted);
-            granted.push(waiting);
+impl Drop for LockKeeper {
+    /// The server ends, and with it its connection: nobody is answered any more.
+    fn drop(&mut self) {
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        for Waiting { request, .. } in waiting {
+            request.abandon();
         }
-        granted
+    }
+}
+
+impl State {
+    /// Takes a lock, if nobody is in its way.
+    fn take(&mut self, lock: &Wait) -> bool {
+        if self.locks.take(&lock.wanted, lock.kind).is_err() {
+            return false;
+        }
+        let Wanted {
+            node, class, owner, ..
+        } = lock.wanted;
+        if class == Class::Whole {
+            let owners = self.by_handle.entry((lock.fh, node)).or_default();
+            owners.insert(owner);
+        }
+        true
+    }
+
+    /// Gives a lock up.
+    fn give_up(&mut self, wanted: &Wanted, fh: u64) {
+        self.locks.give_up(wanted);
+        let at = (fh, wanted.node);
+        if wanted.class == Class::Whole
+            && let Some(owners) = self.by_handle.get_mut(&at)
+        {
+            owners.remove(&wanted.owner);
+            if owners.is_empty() {
+                self.by_handle.remove(&at);
+            }
+        }
+    }
+
+    /// Those that need not wait any longer, in the order in which they came.
+    fn settled(&mut self) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        loop {
+            let before = settled.len();
+            for waiting in std::mem::take(&mut self.waiting) {
+                self.locks.stop_waiting(&waiting.wait.wanted);
+                if self.take(&waiting.wait) {
+                    settled.push((waiting, Ok(())));
+                } else if self.wait(&waiting.wait) {
+                    self.waiting.push(waiting);
+                } else {
+                    // Whoever got the lock first waits for this one.
+                    settled.push((waiting, Err(Errno::DEADLK)));
+                }
+            }
+            // A lock that was had may leave room for another one: a read lock in the place of a
+            // write lock.
+            if settled.len() == before {
+                return settled;
+            }
+        }
+    }
+
+    /// Says that somebody waits; `false` when that would be for ever.
+    fn wait(&mut self, lock: &Wait) -> bool {
+        self.locks.wait(&lock.wanted, lock.kind).is_ok()
     }
 }
 
 /// Without any lock held: the transport has locks of its own.
-fn answer_all(granted: Vec<Waiting>) {
-    for Waiting { request, wait } in granted {
-        answer(request, wait.unique, Ok(()));
+fn answer_all(settled: Vec<Settled>) {
+    for (Waiting { request, wait }, result) in settled {
+        answer(request, wait.unique, result);
     }
 }
 

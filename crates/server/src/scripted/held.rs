@@ -52,3 +52,13 @@ impl Interruptible {
         held
     }
 }
+
+impl Drop for Interruptible {
+    /// The peer ends, and with it its connection: nobody is answered any more.
+    fn drop(&mut self) {
+        let held = std::mem::take(&mut self.0.lock().held);
+        for (request, _) in held.into_values() {
+            request.abandon();
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod common;
 mod descriptors;
+mod locks;
 mod model;
 mod notices;
 mod operations;

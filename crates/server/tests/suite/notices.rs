@@ -169,7 +169,7 @@ fn what_is_held_until_interrupted_ends_so() {
     let rules = Rules::new()
         .nth(Opcode::Mkdir, 1, Action::HoldUntilInterrupted)
         .nth(Opcode::Mkdir, 2, Action::AnswerOnceInterrupted)
-        .nth(Opcode::Mkdir, 3, Action::HoldUntilInterrupted);
+        .every(Opcode::Mkdir, Action::HoldUntilInterrupted);
     let (raw, peer) = peer(rules);
     let send = |n: &[u8]| {
         let request = Request::Mkdir {
@@ -196,4 +196,8 @@ fn what_is_held_until_interrupted_ends_so() {
     assert!(peer.wait_for_nth(Opcode::Interrupt, 3));
     let overtaken = send(b"c");
     assert_eq!(raw.finish(overtaken), Err(Failure::Errno(EINTR)));
+    let last = send(b"d");
+    assert!(peer.wait_for_nth(Opcode::Mkdir, 4));
+    drop(peer);
+    assert_eq!(raw.finish(last), Err(Failure::Dead));
 }
