@@ -66,7 +66,6 @@ fn setups() -> Vec<(String, Setup)> {
     setups
 }
 
-/// F34.
 #[test]
 fn every_call_works_at_any_limits() {
     let _alone = alone();
@@ -81,7 +80,7 @@ fn every_call_works_at_any_limits() {
     }
 }
 
-/// F34: requests of one page, few at once, by several callers.
+/// Requests of one page, few at once, by several callers.
 #[test]
 fn data_goes_through_the_smallest_connection() {
     let _alone = alone();
@@ -129,7 +128,7 @@ fn entry(nodeid: u64, generation: u64, mode: u32) -> EntryOut {
     }
 }
 
-/// F35: the peer gives a number that is still in use to another object.
+/// The peer gives a number that is still in use to another object.
 #[test]
 fn a_number_that_is_given_away_is_stale() {
     let _alone = alone();
@@ -173,7 +172,7 @@ fn a_number_that_is_given_away_is_stale() {
     }
 }
 
-/// F36: attributes that others change are seen as soon as their validity is over.
+/// Attributes that others change are seen as soon as their validity is over.
 #[test]
 fn attributes_that_change_behind_our_back_are_seen() {
     let _alone = alone();
@@ -211,7 +210,7 @@ fn attributes_that_change_behind_our_back_are_seen() {
     ends_clean(client, peer, "changes");
 }
 
-/// F37: a name that is absent is asked for as often as the peer wants.
+/// A name that is absent is asked for as often as the peer wants.
 #[test]
 fn absent_names_are_cached_as_long_as_the_peer_says() {
     let _alone = alone();
@@ -255,7 +254,7 @@ fn record(name: &[u8], offset: u64, plus: bool) -> Vec<u8> {
     bytes
 }
 
-/// F38: offsets are the peer's own numbers, and one entry at a time is a listing, too. Entries
+/// Offsets are the peer's own numbers, and one entry at a time is a listing, too. Entries
 /// without attributes are looked up when somebody wants to know.
 #[test]
 fn listings_come_one_entry_at_a_time_with_any_offsets() {
@@ -302,7 +301,7 @@ fn listings_come_one_entry_at_a_time_with_any_offsets() {
     }
 }
 
-/// F39: a directory that changes while it is listed.
+/// A directory that changes while it is listed.
 #[test]
 fn what_is_removed_while_it_is_listed_is_listed_once() {
     let _alone = alone();
@@ -335,7 +334,7 @@ fn what_is_removed_while_it_is_listed_is_listed_once() {
     }
 }
 
-/// F40: names of any bytes, as long as the daemon allows.
+/// Names of any bytes, as long as the daemon allows.
 #[test]
 fn names_are_any_bytes_up_to_255() {
     let _alone = alone();
@@ -364,7 +363,7 @@ fn names_are_any_bytes_up_to_255() {
     ends_clean(client, peer, "names");
 }
 
-/// F40: a listing may have names that nobody can ask for.
+/// A listing may have names that nobody can ask for.
 #[test]
 fn names_beyond_255_bytes_are_listed_and_cannot_be_used() {
     let _alone = alone();

@@ -71,7 +71,7 @@ fn no_replies(place: Place, unique: u64) -> Vec<(&'static str, Action)> {
     replies
 }
 
-/// F14: what is no reply is EIO to the caller, and nothing else happens.
+/// What is no reply is EIO to the caller, and nothing else happens.
 #[test]
 fn what_is_no_reply_is_an_io_error() {
     let _alone = alone();
@@ -537,7 +537,7 @@ fn lies_about_contents() -> Vec<Lie> {
     ]
 }
 
-/// F15, F16, F18: what cannot be true is an error of its call, and what is merely strange is shown
+/// What cannot be true is an error of its call, and what is merely strange is shown
 /// as it is.
 #[test]
 fn what_cannot_be_true_is_an_io_error() {

@@ -14,8 +14,8 @@ use zerocopy::IntoBytes;
 fn hasty() -> Setup {
     Setup {
         timeouts: Timeouts {
-            metadata: Some(Duration::from_millis(200)),
-            data: Some(Duration::from_millis(200)),
+            metadata: Some(Duration::from_millis(400)),
+            data: Some(Duration::from_millis(400)),
         },
         ..Setup::default()
     }
@@ -35,7 +35,7 @@ fn does_not_begin(script: impl Script, errno: Errno, what: &str) {
     assert_eq!(live(), 0, "{what}: threads");
 }
 
-/// F41: a peer that dies at INIT, refuses it, or answers nonsense.
+/// A peer that dies at INIT, refuses it, or answers nonsense.
 #[test]
 fn a_beginning_that_fails_is_an_error_and_leaves_nothing() {
     let _alone = alone();
@@ -58,7 +58,7 @@ fn a_beginning_that_fails_is_an_error_and_leaves_nothing() {
     does_not_begin(init(Action::Body(Vec::new())), Errno::PROTO, "no version");
 }
 
-/// F41: limits and flags of any size. What is out of bounds is as if it were at the bound.
+/// Limits and flags of any size. What is out of bounds is as if it were at the bound.
 #[test]
 fn any_numbers_in_init_are_taken_or_refused() {
     let _alone = alone();
@@ -97,7 +97,7 @@ fn any_numbers_in_init_are_taken_or_refused() {
     }
 }
 
-/// F42: a goodbye that is not answered, or answered by death. Ending goes on in time.
+/// A goodbye that is not answered, or answered by death. Ending goes on in time.
 #[test]
 fn an_end_needs_no_answer() {
     let _alone = alone();
@@ -125,7 +125,7 @@ fn an_end_needs_no_answer() {
     }
 }
 
-/// F42: the same when the last handle is dropped instead.
+/// The same when the last handle is dropped instead.
 #[test]
 fn dropping_everything_ends_in_time() {
     let _alone = alone();
@@ -143,7 +143,7 @@ fn dropping_everything_ends_in_time() {
     assert_eq!(live(), 0, "threads");
 }
 
-/// F43: calls, the interrupts of a ring, that mean nothing.
+/// Calls, the interrupts of a ring, that mean nothing.
 #[test]
 fn calls_about_nothing_do_no_harm() {
     let _alone = alone();

@@ -77,7 +77,7 @@ fn errnos() -> Vec<Errno> {
     [&ERRNOS, more].concat()
 }
 
-/// F2: every errno, at every request of every call. The call ends with it or with what it means
+/// Every errno, at every request of every call. The call ends with it or with what it means
 /// there, the next one works, and everything is given back.
 #[test]
 fn every_errno_at_every_request() {
@@ -100,7 +100,7 @@ fn every_errno_at_every_request() {
     assert!(met.len() >= 38, "{} operations: {met:?}", met.len());
 }
 
-/// F13: whatever bytes a reply has. The call ends, the next one works, and everything that could
+/// Whatever bytes a reply has. The call ends, the next one works, and everything that could
 /// be understood is given back.
 #[test]
 fn any_bytes_for_a_body_at_every_request() {
@@ -155,7 +155,7 @@ fn body(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-/// F23: the peer dies at every request of every call, before it does what it was asked and after.
+/// The peer dies at every request of every call, before it does what it was asked and after.
 #[test]
 fn death_at_every_request() {
     let _alone = alone();
@@ -207,57 +207,68 @@ fn dies_at(call: &Call, place: Place, after: bool) {
     assert_eq!(live(), 0, "{what}: threads");
 }
 
-/// F24: a request is never answered. What has a deadline ends with it, and can be cancelled like
+/// A request is never answered. What has a deadline ends with it, and can be cancelled like
 /// the rest.
 #[test]
 fn no_answer_at_every_request() {
+    /// How many wait side by side.
+    const AT_ONCE: usize = 16;
     let _alone = alone();
-    let timeouts = Timeouts {
-        metadata: Some(Duration::from_millis(150)),
-        data: Some(Duration::from_millis(150)),
-    };
+    let places: Vec<_> = CALLS
+        .iter()
+        .flat_map(|call| {
+            let places = places_of(call, &Setup::default());
+            places.into_iter().map(move |place| (call, place))
+        })
+        .collect();
+    for some in places.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            for (call, place) in some {
+                scope.spawn(|| is_silent_at(call, *place));
+            }
+        });
+        assert_eq!(live(), 0, "threads");
+    }
+}
+
+fn is_silent_at(call: &Call, place: Place) {
+    let what = format!("{}: no answer to {place:?}", call.name);
+    let patience = Some(Duration::from_millis(400));
     let setup = Setup {
-        timeouts,
+        timeouts: Timeouts {
+            metadata: patience,
+            data: patience,
+        },
         ..Setup::default()
     };
-    for call in CALLS {
-        for place in places_of(call, &Setup::default()) {
-            let what = format!("{}: no answer to {place:?}", call.name);
-            let asked = Arc::new(AtomicBool::new(false));
-            let plan = {
-                let asked = Arc::clone(&asked);
-                Plan::at(place, move |_| {
-                    asked.store(true, Ordering::SeqCst);
-                    Action::Never
-                })
-            };
-            let (client, peer) = connect(&setup, plan.script());
-            prepare(&client);
-            let worker = client.separate();
-            let canceller = worker.canceller();
-            plan.begin();
-            let result = std::thread::scope(|scope| {
-                let running = scope.spawn(|| (call.run)(&worker));
-                until(|| asked.load(Ordering::SeqCst) || running.is_finished());
-                if has_no_deadline(place.opcode) {
-                    canceller.cancel();
-                }
-                running.join().unwrap()
-            });
-            plan.end();
-            if let Err(error) = result {
-                let given_up = [Errno::TIMEDOUT, Errno::INTR].map(Errno::raw_os_error);
-                assert!(given_up.contains(&error.errno()), "{what}: {error}");
-            }
-            works(&client, &what);
-            drop(worker);
-            drop(canceller);
-            client.abort();
-            drop(client);
-            drop(peer);
-            assert_eq!(live(), 0, "{what}: threads");
+    let asked = Arc::new(AtomicBool::new(false));
+    let plan = {
+        let asked = Arc::clone(&asked);
+        Plan::at(place, move |_| {
+            asked.store(true, Ordering::SeqCst);
+            Action::Never
+        })
+    };
+    let (client, _peer) = connect(&setup, plan.script());
+    prepare(&client);
+    let worker = client.separate();
+    let canceller = worker.canceller();
+    plan.begin();
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(|| (call.run)(&worker));
+        until(|| asked.load(Ordering::SeqCst) || running.is_finished());
+        if has_no_deadline(place.opcode) {
+            canceller.cancel();
         }
+        running.join().unwrap()
+    });
+    plan.end();
+    if let Err(error) = result {
+        let given_up = [Errno::TIMEDOUT, Errno::INTR].map(Errno::raw_os_error);
+        assert!(given_up.contains(&error.errno()), "{what}: {error}");
     }
+    works(&client, &what);
+    client.abort();
 }
 
 fn has_no_deadline(opcode: Opcode) -> bool {
