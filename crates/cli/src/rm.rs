@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::descent::Descent;
 use crate::paths;
 use crate::report::Problem;
-use fusewire::Client;
+use fusewire::{Client, ReadDir};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -254,7 +254,8 @@ impl Level {
         let mut files = Vec::new();
         let (mut removed_again, mut stuck_again) = (0, 0);
         self.done = true;
-        match self.inside.read_dir(".") {
+        // Each name is looked up before it is taken away.
+        match self.inside.read_dir(".").map(ReadDir::with_attributes) {
             Ok(stream) => {
                 for entry in stream {
                     let entry = match entry {

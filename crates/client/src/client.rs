@@ -137,6 +137,7 @@ const OFFERED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::BIG_WRITES)
     .union(InitFlags::DONT_MASK)
     .union(InitFlags::DO_READDIRPLUS)
+    .union(InitFlags::READDIRPLUS_AUTO)
     .union(InitFlags::ASYNC_DIO)
     .union(InitFlags::PARALLEL_DIROPS)
     .union(InitFlags::MAX_PAGES)
@@ -441,7 +442,8 @@ pub struct Stats {
     pub engine: EngineStats,
     /// Gauge: nodes known, the root included.
     pub live_nodes: u64,
-    /// Gauge: files and directories open at the daemon.
+    /// Gauge: files and directories that are open, also at a daemon that keeps no state of them. One
+    /// counts until the last request about it is answered, its RELEASE not included.
     pub open_handles: u64,
     /// Gauge: names under the cache's watch; some may have gone.
     pub cached_names: u64,

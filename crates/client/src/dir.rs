@@ -39,6 +39,8 @@ pub struct ReadDir {
     next: u64,
     /// Whether `.` and `..` are entries, too.
     dots: bool,
+    /// Whether attributes are wanted in any case.
+    attributes: bool,
     /// Where entries come from, if not from the daemon.
     cached: Option<Arc<Listing>>,
     /// What the daemon has said so far, to be cached.
@@ -101,6 +103,7 @@ impl ReadDir {
             offset: 0,
             next: 0,
             dots: false,
+            attributes: false,
             stream: Stream {
                 handle: Some(handle),
                 origin: Arc::new(Origin {
@@ -116,6 +119,16 @@ impl ReadDir {
     #[must_use]
     pub fn with_dots(mut self) -> Self {
         self.dots = true;
+        self
+    }
+
+    /// Asks for the attributes of every entry together with its name, if the daemon can do that
+    /// (READDIRPLUS). A daemon may leave it to the client how much of that is of use; it is then done
+    /// for the first entries, and as long as attributes are looked at while the directory is read. For
+    /// whoever reads all names first and then looks at each or takes it away.
+    #[must_use]
+    pub fn with_attributes(mut self) -> Self {
+        self.attributes = true;
         self
     }
 
@@ -210,7 +223,7 @@ impl ReadDir {
         let size = BATCH_BYTES
             .min(pages * 4096)
             .min(peer.engine().transport().limits().max_payload_bytes);
-        let plus = peer.has_readdirplus();
+        let plus = peer.has_readdirplus() && self.wants_attributes();
         let one_at_a_time = !peer.negotiated().flags.contains(InitFlags::PARALLEL_DIROPS);
         let version = node.children_version();
         let sampled = core.attr_version();
@@ -252,6 +265,15 @@ impl ReadDir {
             return Err(Errno::IO);
         }
         Ok(())
+    }
+
+    /// Whether attributes are worth their price, in the daemon's lookups, of which we hold one for
+    /// each entry. (Linux `fuse_use_readdirplus`; semantics C1.)
+    fn wants_attributes(&self) -> bool {
+        let granted = self.stream.origin.client.core().peer.negotiated().flags;
+        let looked_into = self.node().was_looked_into();
+        let auto = granted.contains(InitFlags::READDIRPLUS_AUTO);
+        !auto || self.attributes || self.offset == 0 || looked_into
     }
 
     /// Takes a batch with attributes. Every entry is accounted for, also behind a malformed one
@@ -421,6 +443,7 @@ impl DirEntry {
 
     fn node(&self) -> std::result::Result<Arc<Node>, Errno> {
         if let Some((node, _)) = &self.known {
+            self.origin.node.look_into();
             return Ok(Arc::clone(node));
         }
         let cred = &self.origin.client.cred;
@@ -444,6 +467,7 @@ impl DirEntry {
         let cred = &self.origin.client.cred;
         let path = self.path();
         if let Some((node, attr)) = &self.known {
+            self.origin.node.look_into();
             // To list a directory is not to be allowed to search it.
             let allowed = self.origin.node.permit(cred, Access::SEARCH);
             allowed.map_err(self.origin.client.fail("stat", &path))?;

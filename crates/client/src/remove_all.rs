@@ -103,7 +103,9 @@ impl Level {
     /// Removes what is no directory, and notes the directories; returns whether there was anything.
     fn sweep(&mut self) -> Result<bool> {
         let mut names = Vec::new();
-        for entry in self.inside.read_dir(".")?.take(BATCH) {
+        // Each name is looked up before it is taken away.
+        let entries = self.inside.read_dir(".")?.with_attributes();
+        for entry in entries.take(BATCH) {
             let entry = entry?;
             names.push((entry.file_name(), entry.file_type()?.is_dir()));
         }

@@ -357,6 +357,7 @@ pub(crate) fn lookup(
         return Err(Errno::NOTDIR);
     }
     dir.permit(cred, Access::SEARCH)?;
+    dir.look_into();
     let mut version = match dir.cached_child(name) {
         Cached::Node(node) => return Ok(Some(node)),
         Cached::Absent => return Ok(None),

@@ -117,7 +117,7 @@ fn a_listing_is_cached_only_when_whole_and_allowed() {
     assert_eq!(requests(&peer), 2 * read);
     ends_clean(client, peer);
     // Not read to the end, or with an error on the way.
-    let rules = Rules::new().nth(Opcode::Readdirplus, 3, Action::Errno(Errno::IO));
+    let rules = Rules::new().nth(Opcode::Readdir, 1, Action::Errno(Errno::IO));
     let (client, peer) = connect(CacheMode::Always, rules);
     assert_eq!(client.read_dir("/dir").unwrap().take(10).count(), 10);
     let failed = client.read_dir("/dir").unwrap().any(|entry| entry.is_err());

@@ -46,6 +46,8 @@ pub(crate) struct Node {
     attr: Mutex<AttrCache>,
     children: RwLock<Children>,
     listing: Mutex<listing::Slot>,
+    /// Something in it was looked at since it was listed: attributes are of use.
+    looked_into: AtomicBool,
     /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, over a write to
     /// a file, unless such writes may go on side by side, and over a change of its size.
     pub(crate) serial: Mutex<()>,
@@ -75,6 +77,7 @@ impl Node {
             io_mode: IoMode::new(),
             attr: Mutex::new(Rank::NODE_ATTR, AttrCache::new()),
             listing: Mutex::new(Rank::LEAF, listing::Slot::default()),
+            looked_into: AtomicBool::new(false),
             children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
             serial: Mutex::new(Rank::DIR_SERIAL, ()),
             core: Arc::clone(core),
@@ -128,6 +131,18 @@ impl Node {
 
     pub(crate) fn may_have_record_locks(&self) -> bool {
         self.record_locks.load(Ordering::Acquire)
+    }
+
+    /// Something in the directory is looked at.
+    pub(crate) fn look_into(&self) {
+        if !self.looked_into.load(Ordering::Relaxed) {
+            self.looked_into.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether that has happened since the last time.
+    pub(crate) fn was_looked_into(&self) -> bool {
+        self.looked_into.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn is_stale(&self) -> bool {
