@@ -6,6 +6,7 @@ mod calls;
 mod errnos;
 mod harness;
 mod life;
+mod minors;
 #[path = "../common/random.rs"]
 mod random;
 mod sweeps;

@@ -10,7 +10,8 @@ use fusewire::{Client, Timeouts};
 use fusewire_server::scripted::{Action, Gate};
 use fusewire_server::{Caching, Errno};
 use fusewire_sync::thread::live;
-use fusewire_wire::Opcode;
+use fusewire_wire::dirent::DirentsPlus;
+use fusewire_wire::{Opcode, reply};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -100,8 +101,8 @@ fn every_errno_at_every_request() {
     assert!(met.len() >= 38, "{} operations: {met:?}", met.len());
 }
 
-/// Whatever bytes a reply has. The call ends, the next one works, and everything that could
-/// be understood is given back.
+/// Whatever bytes a reply has. The call ends, the next one works, and everything that could be
+/// understood is given back.
 #[test]
 fn any_bytes_for_a_body_at_every_request() {
     let _alone = alone();
@@ -111,12 +112,14 @@ fn any_bytes_for_a_body_at_every_request() {
         caching: Caching::always(),
         ..Setup::default()
     };
+    let mut nodes = 0;
     for call in CALLS {
         for place in places_of(call, &setup) {
             for _ in 0..rounds {
                 let what = format!("{}: bytes to {place:?}", call.name);
-                let rng = Arc::clone(&rng);
-                let plan = Plan::at(place, move |_| Action::Body(body(&mut rng.lock().unwrap())));
+                let bytes = body(&mut rng.lock().unwrap(), place.opcode);
+                let granted = granted(place.opcode, &bytes);
+                let plan = Plan::at(place, move |_| Action::Body(bytes.clone()));
                 let (client, peer) = connect(&setup, plan.script());
                 prepare(&client);
                 plan.begin();
@@ -124,23 +127,52 @@ fn any_bytes_for_a_body_at_every_request() {
                 plan.end();
                 client.drop_caches();
                 assert!(client.metadata("/").unwrap().is_dir(), "{what}");
-                // What the peer made up is not the file system's to be given back.
-                lets_go(client, peer, &what);
+                let left = lets_go(client, peer, &what);
+                for node in &granted {
+                    let times = granted.iter().filter(|other| *other == node).count();
+                    assert_eq!(left.forgotten(*node), times as u64, "{what}: {node}");
+                    nodes += 1;
+                }
             }
         }
     }
+    assert!(nodes > 10, "{nodes} nodes were made up");
+}
+
+/// The nodes that a peer has counted a lookup for when it answers so, as far as it can be
+/// understood.
+fn granted(opcode: Opcode, body: &[u8]) -> Vec<u64> {
+    let mut nodes: Vec<u64> = match opcode {
+        Opcode::Lookup | Opcode::Mkdir | Opcode::Mknod | Opcode::Symlink | Opcode::Link => {
+            reply::entry(body)
+                .iter()
+                .map(|entry| entry.nodeid)
+                .collect()
+        }
+        Opcode::Create | Opcode::Tmpfile => reply::create(body)
+            .iter()
+            .map(|(entry, _)| entry.nodeid)
+            .collect(),
+        Opcode::Readdirplus => DirentsPlus::new(body)
+            .map_while(|entry| entry.ok())
+            .filter(|plus| ![&b"."[..], b".."].contains(&plus.entry.name))
+            .map(|plus| plus.entry_out.nodeid)
+            .collect(),
+        _ => Vec::new(),
+    };
+    // The root is not counted, and small numbers are those of the file system.
+    nodes.retain(|node| *node > 1 << 20);
+    nodes
 }
 
 /// Bytes of a likely length; more often than not such that much of them is 0, as in real replies.
-fn body(rng: &mut Rng) -> Vec<u8> {
-    let len = match rng.below(8) {
-        0 => 0,
-        1 => rng.below(16),
-        2 => 16,
-        3 => 104,
-        4 => 128,
-        5 => 144,
-        6 => 288,
+fn body(rng: &mut Rng, opcode: Opcode) -> Vec<u8> {
+    let len = match (rng.below(8), opcode) {
+        (0..=3, Opcode::Create | Opcode::Tmpfile) => 144,
+        (0..=3, Opcode::Getattr | Opcode::Setattr) => 104,
+        (0..=3, _) => 128,
+        (4, _) => rng.below(17),
+        (5, _) => 288,
         _ => rng.below(500),
     };
     let zeroes = rng.below(4);
