@@ -14,23 +14,22 @@ use fusewire_wire::reply::{failure, success};
 use fusewire_wire::{InitFlags, Opcode};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The number, if any, and the operation.
-fn head(request: &DeviceRequest) -> (u64, Option<Opcode>) {
+fn head(request: &DeviceRequest) -> InHeader {
     let mut bytes = [0; size_of::<InHeader>()];
     assert_eq!(request.copy_readable(0, &mut bytes), bytes.len());
-    let header = InHeader::read_from_bytes(&bytes).unwrap();
-    (header.unique, Opcode::try_from(header.opcode).ok())
+    InHeader::read_from_bytes(&bytes).unwrap()
 }
 
 /// The answer of a daemon of that minor version, in which everything is a directory.
-fn answer(unique: u64, opcode: Option<Opcode>, minor: u32) -> Vec<u8> {
+fn answer(header: &InHeader, minor: u32) -> Vec<u8> {
+    let unique = header.unique;
     let directory = Attr {
         ino: 1,
         mode: 0o040_777,
         ..Attr::default()
     };
     let node = EntryOut {
-        nodeid: 2,
+        nodeid: header.nodeid + 1,
         attr: directory,
         ..EntryOut::default()
     };
@@ -38,7 +37,7 @@ fn answer(unique: u64, opcode: Option<Opcode>, minor: u32) -> Vec<u8> {
         attr: directory,
         ..AttrOut::default()
     };
-    let body = match opcode {
+    let body = match Opcode::try_from(header.opcode).ok() {
         Some(Opcode::Init) => {
             let out = InitOut {
                 major: 7,
@@ -69,10 +68,9 @@ fn answer(unique: u64, opcode: Option<Opcode>, minor: u32) -> Vec<u8> {
 }
 
 fn reply(request: DeviceRequest, minor: u32) {
-    let (unique, opcode) = head(&request);
     let bytes = match request.is_oneway() {
         true => Vec::new(),
-        false => answer(unique, opcode, minor),
+        false => answer(&head(&request), minor),
     };
     let written = request.write_at(0, &bytes);
     request.complete(written);
@@ -91,7 +89,7 @@ fn old_daemons_are_asked_for_what_they_know() {
         let serve = || {
             let mut asked = Vec::new();
             while let Some(request) = device.next() {
-                asked.extend(head(&request).1);
+                asked.push(Opcode::try_from(head(&request).opcode).unwrap());
                 reply(request, minor);
             }
             asked
