@@ -267,7 +267,7 @@ fn device_control_moves_what_its_number_says() {
 
 #[test]
 fn a_daemon_without_device_control_is_no_terminal() {
-    let (client, peer) = connect(Rules::new());
+    let (client, peer) = connect(lacks(Opcode::Ioctl));
     let file = client.create("/file").unwrap();
     fails_with(file.ioctl(GETFLAGS, &mut [0; 4]), Errno::NOTTY);
     fails_with(file.inode_flags(), Errno::NOTTY);

@@ -1,5 +1,6 @@
 //! The FUSE protocol between a request's bytes and a [`FileSystem`].
 
+use crate::answer::{fits, write_error, write_message, write_reply};
 use crate::fs::{Call, Errno, FileSystem, Reply, Result};
 use crate::io::Io;
 use crate::locks::{LockKeeper, Wait};
@@ -8,14 +9,12 @@ use fusewire_sync::Arc;
 use fusewire_sync::atomic::{AtomicU64, Ordering};
 use fusewire_transport::DeviceRequest;
 use fusewire_wire::abi::{
-    CopyFileRangeOut, GetxattrOut, InHeader, InitIn, InitOut, KERNEL_MINOR_VERSION, KERNEL_VERSION,
-    LseekOut, OUT_HEADER_BYTES, PAGE_BYTES, WriteOut,
+    InHeader, InitIn, InitOut, KERNEL_MINOR_VERSION, KERNEL_VERSION, PAGE_BYTES,
 };
 use fusewire_wire::init::MINOR_MIN;
-use fusewire_wire::reply::{failure, success};
 use fusewire_wire::request::parse_header;
 use fusewire_wire::{
-    Caller, Extensions, InitFlags, MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES, Opcode, Replies, Request,
+    Caller, Extensions, InitFlags, MAX_HEAD_BYTES, Opcode, OpenOutFlags, Replies, Request,
     SetattrValid,
 };
 use rustix::fs::OFlags;
@@ -89,6 +88,10 @@ pub(crate) struct Session<F> {
     locks: Option<LockKeeper>,
     /// Granted beyond what the file system grants.
     grant: InitFlags,
+    /// Not granted.
+    without: InitFlags,
+    /// Flags of open files and of open directories, in place of the file system's.
+    open_flags: [Option<OpenOutFlags>; 2],
     granted: AtomicU64,
     counts: [AtomicU64; OPCODES],
 }
@@ -99,6 +102,8 @@ impl<F: FileSystem> Session<F> {
             fs,
             locks: options.locks.then(LockKeeper::new),
             grant: options.grant,
+            without: options.without,
+            open_flags: [options.file_flags, options.dir_flags],
             granted: AtomicU64::new(0),
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -256,14 +261,16 @@ impl<F: FileSystem> Session<F> {
                 granted: InitFlags::from_bits_retain(self.granted.load(Ordering::Relaxed) & !READY),
                 io: Io::new(
                     request,
-                    header.len as usize - in_len,
-                    in_len.min(limit),
-                    (shape.payload_max_bytes as usize).min(limit),
+                    (header.len as usize - in_len, in_len.min(limit)),
+                    (
+                        shape.head_bytes as usize,
+                        (shape.payload_max_bytes as usize).min(limit),
+                    ),
                 ),
             };
             self.fs.call(&call).and_then(|reply| {
                 if fits(&reply, &parsed) {
-                    Ok(reply)
+                    Ok(self.with_open_flags(reply, &parsed))
                 } else {
                     Err(Errno::IO)
                 }
@@ -273,6 +280,18 @@ impl<F: FileSystem> Session<F> {
             Ok(reply) => write_reply(request, header.unique, &reply),
             Err(errno) => write_error(request, header.unique, errno),
         }
+    }
+
+    fn with_open_flags(&self, mut reply: Reply, request: &Request<'_>) -> Reply {
+        let [file, dir] = self.open_flags;
+        let flags = match request {
+            Request::Opendir { .. } => dir,
+            _ => file,
+        };
+        if let (Reply::Open(open) | Reply::Created(_, open), Some(flags)) = (&mut reply, flags) {
+            open.open_flags = flags.bits();
+        }
+        reply
     }
 
     fn init(&self, request: &DeviceRequest, unique: u64, arg: &InitIn) -> usize {
@@ -293,7 +312,10 @@ impl<F: FileSystem> Session<F> {
                 locks.begin();
                 flags |= InitFlags::POSIX_LOCKS | InitFlags::FLOCK_LOCKS;
             }
-            let flags = flags & offered;
+            let mut flags = (flags & offered).difference(self.without);
+            if !flags.contains(InitFlags::INIT_EXT) {
+                flags = InitFlags::from_halves(flags.low(), 0);
+            }
             out.max_readahead = arg.max_readahead;
             out.flags = flags.low();
             out.flags2 = flags.high();
@@ -312,81 +334,6 @@ impl<F: FileSystem> Session<F> {
         }];
         write_message(request, unique, body)
     }
-}
-
-/// Whether `reply` is what `request` asks for.
-fn fits(reply: &Reply, request: &Request<'_>) -> bool {
-    let head = request.reply().head_bytes - OUT_HEADER_BYTES;
-    match reply {
-        Reply::Payload(len) => head == 0 && *len <= request.reply().payload_max_bytes as usize,
-        _ => head as usize == body(reply, |bytes| bytes.len()),
-    }
-}
-
-/// Hands the fixed part of a reply to `f`.
-fn body<T>(reply: &Reply, f: impl FnOnce(&[u8]) -> T) -> T {
-    match reply {
-        Reply::Done | Reply::Payload(_) => f(&[]),
-        Reply::Entry(entry) => f(entry.as_bytes()),
-        Reply::Attr(attr) => f(attr.as_bytes()),
-        Reply::Open(open) => f(open.as_bytes()),
-        Reply::Created(entry, open) => {
-            let mut both = [0; MAX_REPLY_HEAD_BYTES];
-            let (first, second) = (entry.as_bytes(), open.as_bytes());
-            both[..first.len()].copy_from_slice(first);
-            both[first.len()..first.len() + second.len()].copy_from_slice(second);
-            f(&both[..first.len() + second.len()])
-        }
-        Reply::Written(size) => f(WriteOut {
-            size: *size,
-            padding: 0,
-        }
-        .as_bytes()),
-        Reply::Copied(bytes_copied) => f(CopyFileRangeOut {
-            bytes_copied: *bytes_copied,
-        }
-        .as_bytes()),
-        Reply::Offset(offset) => f(LseekOut { offset: *offset }.as_bytes()),
-        Reply::Size(size) => f(GetxattrOut {
-            size: *size,
-            padding: 0,
-        }
-        .as_bytes()),
-        Reply::Lock(lk) => f(lk.as_bytes()),
-        Reply::Statfs(statfs) => f(statfs.as_bytes()),
-        Reply::Statx(statx) => f(statx.as_bytes()),
-    }
-}
-
-fn write_reply(request: &DeviceRequest, unique: u64, reply: &Reply) -> usize {
-    match reply {
-        // The payload is in place already, only the header is missing.
-        Reply::Payload(len) => match success(unique, *len) {
-            Some(header) => {
-                request.write_at(0, header.as_bytes());
-                header.len as usize
-            }
-            None => write_error(request, unique, Errno::IO),
-        },
-        _ => body(reply, |bytes| write_message(request, unique, bytes)),
-    }
-}
-
-pub(crate) fn write_message(request: &DeviceRequest, unique: u64, body: &[u8]) -> usize {
-    match success(unique, body.len()) {
-        Some(header) => {
-            let n = request.write_at(0, header.as_bytes());
-            n + request.write_at(n, body)
-        }
-        None => write_error(request, unique, Errno::IO),
-    }
-}
-
-pub(crate) fn write_error(request: &DeviceRequest, unique: u64, errno: Errno) -> usize {
-    if request.writable_len() < OUT_HEADER_BYTES as usize {
-        return 0;
-    }
-    request.write_at(0, failure(unique, errno.raw_os_error()).as_bytes())
 }
 
 /// Whether a read-only file system has to refuse the request.

@@ -55,6 +55,15 @@ pub enum Reply {
     Statfs(StatfsOut),
     /// Attributes in the shape of statx(2).
     Statx(StatxOut),
+    /// Events of poll(2) that an open file is ready for.
+    Ready(u32),
+    /// Result of an ioctl(2), with that many bytes of output in [`Call::io`].
+    Ioctl {
+        /// What ioctl(2) returns, not an error.
+        result: i32,
+        /// Bytes of output.
+        len: usize,
+    },
 }
 
 /// What INIT says on behalf of a file system.
@@ -139,3 +148,7 @@ pub(crate) const SEEK_HOLE: u32 = 4;
 
 /// Most bytes of a COPY_FILE_RANGE whose result has 32 bits: whole pages, as Linux clips it.
 pub(crate) const MAX_COPY_BYTES: u64 = 0xffff_f000;
+
+/// What regular files and directories are always ready for (poll(2)): POLLIN, POLLOUT, POLLRDNORM
+/// and POLLWRNORM.
+pub(crate) const ALWAYS_READY: u32 = 0x1 | 0x4 | 0x40 | 0x100;

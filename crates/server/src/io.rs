@@ -2,10 +2,10 @@
 
 use fusewire_mem::SharedBytes;
 use fusewire_transport::DeviceRequest;
-use fusewire_wire::abi::OUT_HEADER_BYTES;
 use std::io::{Error, ErrorKind};
 
-/// Payload of one request: what came after its head, and room for what follows the reply's header.
+/// Payload of one request: what came after its head, and room for what follows the fixed part of the
+/// reply.
 ///
 /// Both are shared memory, which the client could change at any time.
 #[derive(Debug)]
@@ -13,23 +13,23 @@ pub struct Io<'a> {
     request: &'a DeviceRequest,
     in_at: usize,
     in_len: usize,
+    out_at: usize,
     out_len: usize,
 }
 
 impl<'a> Io<'a> {
+    /// Of `request`: where its payload starts and how long it is, and the same of the answer's.
     pub(crate) fn new(
         request: &'a DeviceRequest,
-        in_at: usize,
-        in_len: usize,
-        out_len: usize,
+        (in_at, in_len): (usize, usize),
+        (out_at, out_len): (usize, usize),
     ) -> Self {
-        let room = request
-            .writable_len()
-            .saturating_sub(OUT_HEADER_BYTES as usize);
+        let room = request.writable_len().saturating_sub(out_at);
         Io {
             request,
             in_at,
             in_len,
+            out_at,
             out_len: out_len.min(room),
         }
     }
@@ -62,16 +62,13 @@ impl<'a> Io<'a> {
 
     /// Room for the payload of the answer.
     pub fn out_chunks(&self) -> impl Iterator<Item = SharedBytes<'a>> {
-        first_bytes(
-            self.request.writable_chunks(OUT_HEADER_BYTES as usize),
-            self.out_len,
-        )
+        first_bytes(self.request.writable_chunks(self.out_at), self.out_len)
     }
 
     /// Puts `bytes` at the start of the answer's payload and returns how many fitted.
     pub fn put(&self, bytes: &[u8]) -> usize {
         let bytes = &bytes[..bytes.len().min(self.out_len)];
-        self.request.write_at(OUT_HEADER_BYTES as usize, bytes)
+        self.request.write_at(self.out_at, bytes)
     }
 }
 

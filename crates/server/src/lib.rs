@@ -8,6 +8,8 @@
 //! The servers do what FUSE daemons do: they trust the client to check permissions, to apply the
 //! umask and to serialise requests that depend on each other.
 
+mod access;
+mod answer;
 pub mod caching;
 pub mod dir;
 mod dispatch;

@@ -4,7 +4,7 @@
 //! A SETLKW that has to wait is put aside with its request, so that no thread waits with it, and
 //! answered when the lock is had or an INTERRUPT comes.
 
-use crate::dispatch::{write_error, write_message};
+use crate::answer::{write_error, write_message};
 use crate::early::Early;
 use crate::fs::{Errno, Reply, Result};
 use fusewire_locks::{Class, Kind, Lock, Locks, MAX_END, Request as Wanted};

@@ -6,7 +6,7 @@ use crate::notice::Notifier;
 use fusewire_sync::Arc;
 use fusewire_sync::thread::{self, JoinHandle};
 use fusewire_transport::{DeviceEnd, DeviceRequest, InProcOptions, InProcess, pair};
-use fusewire_wire::{InitFlags, Opcode};
+use fusewire_wire::{InitFlags, Opcode, OpenOutFlags};
 use std::io;
 
 /// How a server runs.
@@ -20,6 +20,13 @@ pub struct ServerOptions {
     /// Flags of INIT that are granted beyond those of the file system, to clients that offer them:
     /// for what a script does by itself.
     pub grant: InitFlags,
+    /// Flags of INIT that are not granted whatever else is said, to see how a client does without.
+    /// Without INIT_EXT there is no flag beyond the lower 32. Default none.
+    pub without: InitFlags,
+    /// Flags that files are opened with, in place of the file system's own. Default its own.
+    pub file_flags: Option<OpenOutFlags>,
+    /// The same for directories.
+    pub dir_flags: Option<OpenOutFlags>,
     /// Size of the connection.
     pub connection: InProcOptions,
     /// How long an idle worker looks for requests before it sleeps, in nanoseconds. Pays only when
@@ -33,6 +40,9 @@ impl Default for ServerOptions {
             threads: 1,
             locks: true,
             grant: InitFlags::empty(),
+            without: InitFlags::empty(),
+            file_flags: None,
+            dir_flags: None,
             connection: InProcOptions::default(),
             poll_ns: 0,
         }

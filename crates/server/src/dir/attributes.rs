@@ -108,7 +108,7 @@ impl Directory {
     }
 
     pub(super) fn getattr(&self, node: &Node, fh: Option<u64>) -> Result<Reply> {
-        match fh {
+        match fh.filter(|_| !self.options.stateless) {
             Some(fh) => match self.files.get(fh) {
                 Ok(file) => self.attr_reply(&*file),
                 Err(_) => self.attr_reply(&*self.dirs.get(fh)?),
@@ -119,7 +119,7 @@ impl Directory {
 
     pub(super) fn statx(&self, node: &Node, arg: &StatxIn) -> Result<Reply> {
         let flags = GetattrFlags::from_bits_retain(arg.getattr_flags);
-        let st = if flags.contains(GetattrFlags::FH) {
+        let st = if flags.contains(GetattrFlags::FH) && !self.options.stateless {
             super::statx(&*self.files.get(arg.fh)?)?
         } else {
             super::statx(node)?
@@ -159,7 +159,7 @@ impl Directory {
     pub(super) fn setattr(&self, node: &Node, arg: &SetattrIn) -> Result<Reply> {
         let valid = SetattrValid::from_bits_retain(arg.valid);
         let times = new_times(valid, arg)?;
-        let file = if valid.contains(SetattrValid::FH) {
+        let file = if valid.contains(SetattrValid::FH) && !self.options.stateless {
             Some(self.files.get(arg.fh)?)
         } else {
             None

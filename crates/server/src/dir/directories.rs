@@ -3,23 +3,37 @@
 use super::stream::{DirStream, RawEntry};
 use super::{Directory, Node};
 use crate::fs::{Call, Errno, Reply, Result};
+use fusewire_sync::Arc;
 use fusewire_wire::abi::{Attr, DirentPlus, EntryOut, FileKind, OpenOut, ROOT_ID, ReadIn};
 use fusewire_wire::dirent::{DirentPlusWriter, DirentWriter, Entry};
 use rustix::fs::OFlags;
 
 impl Directory {
-    pub(super) fn opendir(&self, node: &Node) -> Result<Reply> {
+    fn open_stream(&self, node: &Node) -> Result<DirStream> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = self.reopen_as(node, node.kind, FileKind::Directory, flags)?;
+        Ok(DirStream::new(fd))
+    }
+
+    /// What is open as `fh` on `node`; where nothing is ever opened, the node itself, opened for
+    /// this request.
+    pub(super) fn stream(&self, node: u64, fh: u64) -> Result<Arc<DirStream>> {
+        if !self.options.stateless {
+            return self.dirs.get(fh);
+        }
+        self.open_stream(&*self.nodes.get(node)?).map(Arc::new)
+    }
+
+    pub(super) fn opendir(&self, node: &Node) -> Result<Reply> {
         Ok(Reply::Open(OpenOut {
-            fh: self.dirs.add(DirStream::new(fd)),
+            fh: self.dirs.add(self.open_stream(node)?),
             open_flags: self.options.caching.dir_flags().bits(),
             backing_id: 0,
         }))
     }
 
     pub(super) fn readdir(&self, call: &Call<'_>, node: &Node, arg: &ReadIn) -> Result<Reply> {
-        let stream = self.dirs.get(arg.fh)?;
+        let stream = self.stream(node.id, arg.fh)?;
         let mut buffer = vec![0; call.io.out_len()];
         let mut writer = DirentWriter::new(&mut buffer);
         fill(&stream, arg.offset, |raw| {
@@ -32,7 +46,7 @@ impl Directory {
     /// Entries with their nodes. An entry that vanished meanwhile, or that the table of nodes has
     /// no room for, comes without one.
     pub(super) fn readdirplus(&self, call: &Call<'_>, node: &Node, arg: &ReadIn) -> Result<Reply> {
-        let stream = self.dirs.get(arg.fh)?;
+        let stream = self.stream(node.id, arg.fh)?;
         let mut buffer = vec![0; call.io.out_len()];
         let room = buffer.len();
         let mut writer = DirentPlusWriter::new(&mut buffer);

@@ -3,12 +3,13 @@
 use super::{Directory, Node};
 use crate::fs::{Call, Errno, Reply, Result};
 use crate::io::{errno_of, transfer};
+use fusewire_sync::Arc;
 use fusewire_wire::abi::{
     CopyFileRangeIn, FallocateIn, FileKind, FlushIn, FsyncIn, LseekIn, OpenOut, ReadIn, WriteIn,
 };
 use fusewire_wire::{FsyncFlags, Name, OpenInFlags, WriteFlags};
 use rustix::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom};
 
 /// Flags of open(2) that are the client's to choose. Creation goes by its own operation;
 /// `O_DIRECT` would impose alignments that payloads do not have.
@@ -109,6 +110,7 @@ impl Directory {
         let (entry, file) = match made {
             Ok(file) => {
                 self.undo_umask(dir, &file, mode)?;
+                self.label_or_remove(call, file.as_fd(), dir, name, AtFlags::empty())?;
                 (self.enter(self.reopen(&file, OFlags::PATH)?)?, file)
             }
             Err(Errno::EXIST) if !exclusive => {
@@ -140,12 +142,24 @@ impl Directory {
             rustix::fs::openat(dir, ".", flags, Mode::from_raw_mode(mode & 0o7777))?
         };
         self.undo_umask(dir, &file, mode)?;
+        self.label(call, file.as_fd())?;
         let entry = self.enter(self.reopen(&file, OFlags::PATH)?)?;
         Ok(Reply::Created(entry, self.opened(file)))
     }
 
+    /// What is open as `fh` on `node`; where nothing is ever opened, the node itself, opened with
+    /// `flags` for this request.
+    pub(super) fn file(&self, node: u64, fh: u64, flags: OFlags) -> Result<Arc<OwnedFd>> {
+        if !self.options.stateless {
+            return self.files.get(fh);
+        }
+        let node = self.nodes.get(node)?;
+        self.reopen_as(&*node, node.kind, FileKind::Regular, flags)
+            .map(Arc::new)
+    }
+
     pub(super) fn read(&self, call: &Call<'_>, arg: &ReadIn) -> Result<Reply> {
-        let file = self.files.get(arg.fh)?;
+        let file = self.file(call.node, arg.fh, OFlags::RDONLY)?;
         transfer(call.io.out_chunks(), |chunk, done| {
             chunk.pread_from(file.as_fd(), arg.offset.saturating_add(done))
         })
@@ -154,7 +168,7 @@ impl Directory {
     }
 
     pub(super) fn write(&self, call: &Call<'_>, arg: &WriteIn) -> Result<Reply> {
-        let file = self.files.get(arg.fh)?;
+        let file = self.file(call.node, arg.fh, OFlags::WRONLY)?;
         let done = transfer(call.io.in_chunks(), |chunk, done| {
             chunk.pwrite_to(file.as_fd(), arg.offset.saturating_add(done))
         })
@@ -168,40 +182,53 @@ impl Directory {
 
     /// One close(2) of the client. File systems that write back on close report their errors there,
     /// so a copy of the descriptor is closed.
-    pub(super) fn flush(&self, arg: &FlushIn) -> Result<Reply> {
+    pub(super) fn flush(&self, call: &Call<'_>, arg: &FlushIn) -> Result<Reply> {
+        if self.options.stateless {
+            // Each request has closed what it opened.
+            self.check_open(call.node, arg.fh)?;
+            return Ok(Reply::Done);
+        }
         let copy = rustix::io::fcntl_dupfd_cloexec(&*self.files.get(arg.fh)?, 0)?;
         // SAFETY: the copy was made above and is owned by nobody else.
         unsafe { rustix::io::try_close(copy.into_raw_fd()) }?;
         Ok(Reply::Done)
     }
 
-    pub(super) fn fsync(&self, arg: &FsyncIn) -> Result<Reply> {
-        sync(&*self.files.get(arg.fh)?, arg.fsync_flags)
+    pub(super) fn fsync(&self, call: &Call<'_>, arg: &FsyncIn) -> Result<Reply> {
+        let file = self.file(call.node, arg.fh, OFlags::RDONLY)?;
+        sync(&*file, arg.fsync_flags)
     }
 
-    pub(super) fn fsyncdir(&self, arg: &FsyncIn) -> Result<Reply> {
-        sync(&*self.dirs.get(arg.fh)?, arg.fsync_flags)
+    pub(super) fn fsyncdir(&self, call: &Call<'_>, arg: &FsyncIn) -> Result<Reply> {
+        sync(&*self.stream(call.node, arg.fh)?, arg.fsync_flags)
     }
 
-    pub(super) fn fallocate(&self, arg: &FallocateIn) -> Result<Reply> {
+    pub(super) fn fallocate(&self, call: &Call<'_>, arg: &FallocateIn) -> Result<Reply> {
         let mode = FallocateFlags::from_bits_retain(arg.mode);
-        rustix::fs::fallocate(&*self.files.get(arg.fh)?, mode, arg.offset, arg.length)?;
+        let file = self.file(call.node, arg.fh, OFlags::WRONLY)?;
+        rustix::fs::fallocate(&*file, mode, arg.offset, arg.length)?;
         Ok(Reply::Done)
     }
 
     /// Reads and writes name their offsets, so moving the descriptor's own disturbs nobody.
-    pub(super) fn lseek(&self, arg: &LseekIn) -> Result<Reply> {
+    pub(super) fn lseek(&self, call: &Call<'_>, arg: &LseekIn) -> Result<Reply> {
         let to = match arg.whence {
             crate::fs::SEEK_DATA => SeekFrom::Data(arg.offset),
             crate::fs::SEEK_HOLE => SeekFrom::Hole(arg.offset),
             _ => return Err(Errno::INVAL),
         };
-        let offset = rustix::fs::seek(&*self.files.get(arg.fh)?, to)?;
+        let offset = rustix::fs::seek(&*self.file(call.node, arg.fh, OFlags::RDONLY)?, to)?;
         Ok(Reply::Offset(offset))
     }
 
-    pub(super) fn copy_file_range(&self, arg: &CopyFileRangeIn, len: u64) -> Result<u64> {
-        let (from, to) = (self.files.get(arg.fh_in)?, self.files.get(arg.fh_out)?);
+    pub(super) fn copy_file_range(
+        &self,
+        call: &Call<'_>,
+        arg: &CopyFileRangeIn,
+        len: u64,
+    ) -> Result<u64> {
+        let from = self.file(call.node, arg.fh_in, OFlags::RDONLY)?;
+        let to = self.file(arg.nodeid_out, arg.fh_out, OFlags::WRONLY)?;
         let (mut off_in, mut off_out) = (arg.off_in, arg.off_out);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let n =

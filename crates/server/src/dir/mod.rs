@@ -17,6 +17,7 @@ mod files;
 mod handles;
 mod names;
 mod nodes;
+mod special;
 mod stream;
 mod xattr;
 
@@ -49,6 +50,12 @@ pub struct DirOptions {
     pub read_only: bool,
     /// Whether extended attributes are served; ENOSYS when not. Default off.
     pub xattr: bool,
+    /// Whether new files get the security label that the client sends along, as an extended
+    /// attribute; what cannot be labelled is not made. Default off.
+    pub security_ctx: bool,
+    /// Whether OPEN, OPENDIR and CREATE are answered with ENOSYS, and requests then served by their
+    /// nodes alone, as by a daemon that keeps no state of what is open. Default off.
+    pub stateless: bool,
     /// Most nodes the client may know at once, one descriptor each. Never more than three quarters
     /// of the descriptors that this process may open: the rest is for open files. Default 65,536.
     pub max_nodes: usize,
@@ -62,6 +69,8 @@ impl Default for DirOptions {
             readdirplus: true,
             read_only: false,
             xattr: false,
+            security_ctx: false,
+            stateless: false,
             max_nodes: 65_536,
         }
     }
@@ -215,6 +224,7 @@ impl Directory {
             Request::Readdirplus(arg) => self.readdirplus(call, node, &arg),
             Request::Statfs => self.statfs(node),
             Request::Syncfs => self.syncfs(node),
+            Request::Access { mask } => self.access(call, node, mask),
             _ if self.options.xattr => self.xattr(call, node),
             _ => Err(Errno::NOSYS),
         }
@@ -253,6 +263,12 @@ impl FileSystem for Directory {
         if self.options.writeback {
             flags |= InitFlags::WRITEBACK_CACHE;
         }
+        if self.options.security_ctx {
+            flags |= InitFlags::SECURITY_CTX;
+        }
+        if self.options.stateless {
+            flags |= InitFlags::NO_OPEN_SUPPORT | InitFlags::NO_OPENDIR_SUPPORT;
+        }
         Features {
             flags,
             max_write_bytes: crate::fs::MAX_WRITE_BYTES,
@@ -269,19 +285,28 @@ impl FileSystem for Directory {
 
     fn call(&self, call: &Call<'_>) -> Result<Reply> {
         match call.request {
+            Request::Open { .. } | Request::Opendir { .. } | Request::Create { .. }
+                if self.options.stateless =>
+            {
+                Err(Errno::NOSYS)
+            }
             Request::Read(arg) => self.read(call, &arg),
             Request::Write(arg) => self.write(call, &arg),
-            Request::Flush(arg) => self.flush(&arg),
-            Request::Fsync(arg) => self.fsync(&arg),
+            Request::Flush(arg) => self.flush(call, &arg),
+            Request::Fsync(arg) => self.fsync(call, &arg),
             Request::Release(arg) => self.files.remove(arg.fh).map(|()| Reply::Done),
-            Request::Fallocate(arg) => self.fallocate(&arg),
-            Request::Lseek(arg) => self.lseek(&arg),
+            Request::Fallocate(arg) => self.fallocate(call, &arg),
+            Request::Lseek(arg) => self.lseek(call, &arg),
             Request::CopyFileRange(arg) => self
-                .copy_file_range(&arg, arg.len.min(crate::fs::MAX_COPY_BYTES))
+                .copy_file_range(call, &arg, arg.len.min(crate::fs::MAX_COPY_BYTES))
                 .map(|n| Reply::Written(n as u32)),
-            Request::CopyFileRange64(arg) => self.copy_file_range(&arg, arg.len).map(Reply::Copied),
-            Request::Fsyncdir(arg) => self.fsyncdir(&arg),
+            Request::CopyFileRange64(arg) => {
+                self.copy_file_range(call, &arg, arg.len).map(Reply::Copied)
+            }
+            Request::Fsyncdir(arg) => self.fsyncdir(call, &arg),
             Request::Releasedir(arg) => self.dirs.remove(arg.fh).map(|()| Reply::Done),
+            Request::Poll(arg) => self.poll(call, &arg),
+            Request::Ioctl(arg) => self.ioctl(call, &arg),
             // The rest needs the node; the above go on with a handle alone.
             _ => self.call_node(call, &*self.nodes.get(call.node)?),
         }

@@ -6,7 +6,7 @@ use super::{Directory, Node};
 use crate::fs::{Call, Errno, Reply, Result};
 use fusewire_wire::abi::{EntryOut, FileKind};
 use fusewire_wire::{Name, Target};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::path::DecInt;
 
@@ -41,8 +41,8 @@ impl Directory {
             let _caller = self.as_caller(call)?;
             rustix::fs::symlinkat(target.as_bytes(), dir, name.as_bytes())?;
         }
-        let fd = self.resolve(dir, name.as_bytes())?;
-        self.enter(fd).map(Reply::Entry)
+        self.enter_new(call, dir, name, FileKind::Symlink, 0o777)
+            .map(Reply::Entry)
     }
 
     pub(super) fn mknod(
@@ -110,8 +110,28 @@ impl Directory {
             && (kind == FileKind::Directory || st.stx_nlink == 1);
         if ours {
             self.undo_umask(dir, &fd, mode)?;
+            let how = match kind {
+                FileKind::Directory => AtFlags::REMOVEDIR,
+                _ => AtFlags::empty(),
+            };
+            self.label_or_remove(call, fd.as_fd(), dir, name, how)?;
         }
         self.enter(fd)
+    }
+
+    /// Labels what was just made under `name`; what cannot be labelled must not be there.
+    pub(super) fn label_or_remove(
+        &self,
+        call: &Call<'_>,
+        fd: BorrowedFd<'_>,
+        dir: &Node,
+        name: Name<'_>,
+        how: AtFlags,
+    ) -> Result<()> {
+        self.label(call, fd).inspect_err(|_| {
+            // The label's own error is the one to tell.
+            let _ = rustix::fs::unlinkat(dir, name.as_bytes(), how);
+        })
     }
 
     /// Gives a new file the permissions that were asked for.
@@ -142,8 +162,8 @@ impl Directory {
         flags: u32,
     ) -> Result<Reply> {
         let flags = RenameFlags::from_bits_retain(flags);
-        let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
-        if !(flags - known).is_empty() || flags == known {
+        let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE | RenameFlags::WHITEOUT;
+        if !(flags - known).is_empty() {
             return Err(Errno::INVAL);
         }
         let new_dir = self.nodes.get(new_dir)?;

@@ -2,6 +2,7 @@
 
 use super::blocks::BLOCK_BYTES;
 use super::inode::{Body, Time};
+use super::special::NODUMP;
 use super::state::State;
 use super::{Memory, NAME_MAX, SIZE_MAX};
 use crate::fs::{Errno, Reply, Result};
@@ -66,8 +67,12 @@ impl Memory {
                 mtime: sx_time(inode.mtime),
                 rdev_major: (attr.rdev >> 8) & 0xfff,
                 rdev_minor: attr.rdev & 0xff | (attr.rdev >> 12) & 0xf_ff00,
+                // A flag has the same bit here as in ioctl_iflags(2).
+                attributes: u64::from(inode.iflags & NODUMP),
+                attributes_mask: u64::from(NODUMP),
                 ..Statx::default()
             },
+            flags: attr.flags,
             ..StatxOut::default()
         }))
     }

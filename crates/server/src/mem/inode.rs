@@ -2,6 +2,7 @@
 
 use super::blocks::{BLOCK_BYTES, Blocks};
 use crate::fs::{Errno, Result};
+use fusewire_wire::AttrFlags;
 use fusewire_wire::abi::{Attr, FileKind};
 use std::collections::BTreeMap;
 
@@ -97,6 +98,10 @@ pub(super) struct Inode {
     pub opens: u64,
     /// Whether a name may be given to it though it has none (made by TMPFILE).
     pub linkable: bool,
+    /// Flags of ioctl_iflags(2).
+    pub iflags: u32,
+    /// Whether it is said to be the root of a file system of its own.
+    pub submount: bool,
     pub xattrs: BTreeMap<Box<[u8]>, Box<[u8]>>,
     pub body: Body,
 }
@@ -162,7 +167,15 @@ impl Inode {
             gid: self.gid,
             rdev: self.rdev,
             blksize: BLOCK_BYTES as u32,
-            flags: 0,
+            flags: self.attr_flags().bits(),
+        }
+    }
+
+    pub fn attr_flags(&self) -> AttrFlags {
+        if self.submount {
+            AttrFlags::SUBMOUNT
+        } else {
+            AttrFlags::empty()
         }
     }
 

@@ -11,6 +11,7 @@ mod directories;
 mod files;
 mod inode;
 mod names;
+mod special;
 mod state;
 mod xattr;
 
@@ -55,6 +56,9 @@ pub struct MemOptions {
     /// Whether OPEN, OPENDIR and CREATE are answered with ENOSYS, and requests then served by their
     /// nodes alone, as by a daemon that keeps no state of what is open. Default off.
     pub stateless: bool,
+    /// Whether new files get the security label that the client sends along, as an extended
+    /// attribute. Default off.
+    pub security_ctx: bool,
     /// User and group of the root directory. Default those of this process, so that it may create
     /// files there.
     pub owner: (u32, u32),
@@ -71,6 +75,7 @@ impl Default for MemOptions {
             max_inodes: 1 << 20,
             time: TimeSource::Wall,
             stateless: false,
+            security_ctx: false,
             owner: (
                 rustix::process::geteuid().as_raw(),
                 rustix::process::getegid().as_raw(),
@@ -133,7 +138,7 @@ const SIZE_MAX: u64 = i64::MAX as u64;
 
 impl FileSystem for Memory {
     fn features(&self) -> Features {
-        let mut flags = crate::fs::COMMON_FLAGS;
+        let mut flags = crate::fs::COMMON_FLAGS | InitFlags::HAS_IOCTL_DIR;
         if self.options.readdirplus && self.options.caching.mode != CacheMode::Never {
             flags |= InitFlags::DO_READDIRPLUS | InitFlags::READDIRPLUS_AUTO;
         }
@@ -142,6 +147,9 @@ impl FileSystem for Memory {
         }
         if self.options.stateless {
             flags |= InitFlags::NO_OPEN_SUPPORT | InitFlags::NO_OPENDIR_SUPPORT;
+        }
+        if self.options.security_ctx {
+            flags |= InitFlags::SECURITY_CTX;
         }
         Features {
             flags,
@@ -181,13 +189,13 @@ impl FileSystem for Memory {
                 new_dir,
                 name,
                 new_name,
-            } => self.rename((node, name), (new_dir, new_name), 0),
+            } => self.rename(call, (node, name), (new_dir, new_name), 0),
             Request::Rename2 {
                 new_dir,
                 flags,
                 name,
                 new_name,
-            } => self.rename((node, name), (new_dir, new_name), flags),
+            } => self.rename(call, (node, name), (new_dir, new_name), flags),
             Request::Link { old_node, new_name } => self.link(node, new_name, old_node),
             Request::Open { flags, open_flags } => self.open(call, flags, open_flags),
             Request::Create {
@@ -220,6 +228,9 @@ impl FileSystem for Memory {
             Request::Listxattr { size } => self.listxattr(call, size),
             Request::Setxattr { name, flags, .. } => self.setxattr(call, name, flags),
             Request::Removexattr { name } => self.removexattr(node, name),
+            Request::Access { mask } => self.access(call, mask),
+            Request::Poll(arg) => self.poll(node, &arg),
+            Request::Ioctl(arg) => self.ioctl(call, &arg),
             _ => Err(Errno::NOSYS),
         }
     }

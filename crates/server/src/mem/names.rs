@@ -3,6 +3,7 @@
 use super::blocks::Blocks;
 use super::inode::{Body, Dir};
 use super::state::State;
+use super::xattr::label;
 use super::{Memory, NAME_MAX};
 use crate::fs::{Call, Errno, Reply, Result};
 use fusewire_wire::abi::{FileKind, S_IFMT};
@@ -81,11 +82,15 @@ impl Memory {
         body: Body,
     ) -> Result<u64> {
         state.check_room()?;
+        let label = label(call)?;
         let ino = state.add(mode, body, self.now());
         let (dir_mode, dir_gid) = (state.inode(dir).mode, state.inode(dir).gid);
         let inode = state.inode_mut(ino);
         inode.uid = call.caller.uid;
         inode.gid = call.caller.gid;
+        if let Some((name, value)) = label {
+            inode.xattrs.insert(name.into(), value.into());
+        }
         if dir_mode & 0o2000 != 0 {
             inode.gid = dir_gid;
             if inode.kind() == FileKind::Directory {
@@ -238,16 +243,19 @@ impl Memory {
     /// The checks, and their order, are those of Linux (`renameat2`, `vfs_rename`).
     pub(super) fn rename(
         &self,
+        call: &Call<'_>,
         (old_dir, old_name): (u64, Name<'_>),
         (new_dir, new_name): (u64, Name<'_>),
         flags: u32,
     ) -> Result<Reply> {
         let flags = RenameFlags::from_bits_retain(flags);
-        let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
-        if !(flags - known).is_empty() || flags == known {
+        let others = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
+        if !(flags - others - RenameFlags::EXCHANGE).is_empty()
+            || exchange && flags.intersects(others)
+        {
             return Err(Errno::INVAL);
         }
-        let exchange = flags.contains(RenameFlags::EXCHANGE);
         let mut guard = self.state.write();
         let state = &mut *guard;
         state.check_known(new_dir)?;
@@ -285,8 +293,17 @@ impl Memory {
             },
             _ => {}
         }
+        let whiteout = if flags.contains(RenameFlags::WHITEOUT) {
+            let mode = FileKind::CharDevice.mode_bits();
+            Some(self.new_inode(state, call, old_dir, mode, Body::Special)?)
+        } else {
+            None
+        };
         // What is taken away keeps a link meanwhile, so that it is not freed.
         self.take(state, old_dir, old_name, old)?;
+        if let Some(whiteout) = whiteout {
+            self.put(state, old_dir, old_name, whiteout)?;
+        }
         if let Some(new) = new {
             self.take(state, new_dir, new_name, new)?;
         }

@@ -83,6 +83,8 @@ impl State {
                 lookups: 0,
                 opens: 0,
                 linkable: false,
+                iflags: 0,
+                submount: false,
                 xattrs: BTreeMap::new(),
                 body,
             },

@@ -2,7 +2,8 @@
 
 use super::Memory;
 use crate::fs::{Call, Errno, Reply, Result};
-use fusewire_wire::XattrName;
+use fusewire_wire::request::SecurityContext;
+use fusewire_wire::{InitFlags, XattrName};
 use rustix::fs::XattrFlags;
 
 /// Longest value and longest list, in bytes (Linux).
@@ -31,6 +32,19 @@ fn answer(call: &Call<'_>, size: u32, bytes: &[u8]) -> Result<Reply> {
         return Err(Errno::RANGE);
     }
     Ok(Reply::Payload(call.io.put(bytes)))
+}
+
+/// The label that a creating request carries, as an attribute and its value.
+pub(super) fn label<'a>(call: &Call<'a>) -> Result<Option<(&'a [u8], &'a [u8])>> {
+    match call.extensions.secctx {
+        SecurityContext::Label { name, value }
+            if call.granted.contains(InitFlags::SECURITY_CTX) =>
+        {
+            check(name)?;
+            Ok(Some((name.as_bytes(), value)))
+        }
+        _ => Ok(None),
+    }
 }
 
 impl Memory {

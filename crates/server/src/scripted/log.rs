@@ -81,7 +81,7 @@ impl Log {
                 if let Request::NotifyReply(_) = parsed {
                     let in_len = parsed.payload_out_bytes() as usize;
                     let at = header.len as usize - in_len;
-                    seen.data = Some(Io::new(request, at, in_len, 0).in_to_vec());
+                    seen.data = Some(Io::new(request, (at, in_len), (0, 0)).in_to_vec());
                 }
                 seen
             }

@@ -33,7 +33,8 @@ pub use gate::Gate;
 pub use log::Seen;
 pub use rules::{Action, Rules, Script};
 
-use crate::dispatch::{Head, HeadBuffer, Session, write_error, write_message};
+use crate::answer::{write_error, write_message};
+use crate::dispatch::{Head, HeadBuffer, Session};
 use crate::fs::{Errno, FileSystem, Usage};
 use crate::notice::{Notice, Notifier};
 use crate::serve::{ServerOptions, Workers};

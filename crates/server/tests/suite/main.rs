@@ -8,4 +8,5 @@ mod notices;
 mod operations;
 mod scripted;
 mod session;
+mod special;
 mod synthetic;
