@@ -91,6 +91,18 @@ pub struct Usage {
     pub open_handles: u64,
 }
 
+impl Usage {
+    /// The larger one of each number.
+    #[must_use]
+    pub fn most(self, other: Usage) -> Usage {
+        Usage {
+            live_nodes: self.live_nodes.max(other.live_nodes),
+            lookups: self.lookups.max(other.lookups),
+            open_handles: self.open_handles.max(other.open_handles),
+        }
+    }
+}
+
 /// A file system behind node ids. Node 1 is the root and always known.
 ///
 /// Calls come from all worker threads at once. Permissions are the client's to check, as with

@@ -15,7 +15,8 @@ pub struct ServerOptions {
     /// Worker threads, at least 1. With more than one, requests in flight at once are answered in
     /// any order, as by virtiofsd with a thread pool.
     pub threads: usize,
-    /// Whether locks of files are kept here; if not, they are left to the client. Default on.
+    /// Whether locks of files are kept here, in a table of the server's own; if not, they are left
+    /// to the client. Default on.
     pub locks: bool,
     /// Flags of INIT that are granted beyond those of the file system, to clients that offer them:
     /// for what a script does by itself.

@@ -13,6 +13,8 @@ pub(super) struct Handles<T>(RwLock<Table<T>>);
 struct Table<T> {
     open: HashMap<u64, Arc<T>>,
     next: u64,
+    /// Most that were open at once.
+    peak: u64,
 }
 
 impl<T> Handles<T> {
@@ -22,6 +24,7 @@ impl<T> Handles<T> {
             Table {
                 open: HashMap::new(),
                 next: first,
+                peak: 0,
             },
         ))
     }
@@ -31,6 +34,7 @@ impl<T> Handles<T> {
         let fh = table.next;
         table.next += 2;
         table.open.insert(fh, Arc::new(value));
+        table.peak = table.peak.max(table.open.len() as u64);
         fh
     }
 
@@ -47,8 +51,16 @@ impl<T> Handles<T> {
     }
 
     pub fn remove_all(&self) {
-        let gone = std::mem::take(&mut self.0.write().open);
+        let gone = {
+            let mut table = self.0.write();
+            table.peak = 0;
+            std::mem::take(&mut table.open)
+        };
         drop(gone);
+    }
+
+    pub fn peak(&self) -> u64 {
+        self.0.read().peak
     }
 
     pub fn len(&self) -> u64 {

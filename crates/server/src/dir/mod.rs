@@ -9,6 +9,8 @@
 //! The number of nodes is bounded ([`DirOptions::max_nodes`]). At the limit, LOOKUP and everything
 //! that creates answers ENFILE until the client forgets some nodes, and READDIRPLUS answers entries
 //! without nodes.
+//!
+//! Locks are between the clients of this server: it takes none on the host, and sees none of its.
 
 mod attributes;
 mod creds;
@@ -130,6 +132,16 @@ impl Directory {
             proc_fd,
             openat2,
         })
+    }
+
+    /// The most of each that a client has held at once, since it began; of open files and of open
+    /// directories each their most.
+    #[must_use]
+    pub fn peak(&self) -> Usage {
+        Usage {
+            open_handles: self.files.peak() + self.dirs.peak(),
+            ..self.nodes.peak()
+        }
     }
 
     /// Opens `name` in `dir`, one component, with `O_PATH` and without following a link.

@@ -48,6 +48,17 @@ struct Table {
     by_ident: HashMap<Ident, u64>,
     next_id: u64,
     lookups: u64,
+    peak: Usage,
+}
+
+impl Table {
+    fn usage(&self) -> Usage {
+        Usage {
+            live_nodes: self.by_id.len() as u64,
+            lookups: self.lookups,
+            open_handles: 0,
+        }
+    }
 }
 
 /// The table of nodes. Hard links share a node; ids are never reused.
@@ -75,6 +86,7 @@ impl Nodes {
                     by_ident: HashMap::new(),
                     next_id: ROOT_ID + 1,
                     lookups: 0,
+                    peak: Usage::default(),
                 },
             ),
         }
@@ -114,7 +126,7 @@ impl Nodes {
         let mut guard = self.table.write();
         let table = &mut *guard;
         let full = table.by_id.len() >= self.max;
-        match table.by_ident.entry(ident) {
+        let remembered = match table.by_ident.entry(ident) {
             Entry::Occupied(entry) => {
                 let id = *entry.get();
                 if let Some(known) = table.by_id.get_mut(&id) {
@@ -139,7 +151,9 @@ impl Nodes {
                 table.by_id.insert(id, Known { node, nlookup: 1 });
                 Ok(id)
             }
-        }
+        };
+        table.peak = table.peak.most(table.usage());
+        remembered
     }
 
     /// Takes lookups back; the last one lets the file go.
@@ -171,17 +185,18 @@ impl Nodes {
             let mut table = self.table.write();
             table.by_ident.clear();
             table.lookups = 0;
+            table.peak = Usage::default();
             std::mem::take(&mut table.by_id)
         };
         drop(gone);
     }
 
     pub fn usage(&self) -> Usage {
-        let table = self.table.read();
-        Usage {
-            live_nodes: table.by_id.len() as u64,
-            lookups: table.lookups,
-            open_handles: 0,
-        }
+        self.table.read().usage()
+    }
+
+    /// The most of each at once.
+    pub fn peak(&self) -> Usage {
+        self.table.read().peak
     }
 }

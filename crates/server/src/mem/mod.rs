@@ -113,6 +113,12 @@ impl Memory {
         }
     }
 
+    /// The most of each that a client has held at once, since it began.
+    #[must_use]
+    pub fn peak(&self) -> Usage {
+        self.state.read().peak()
+    }
+
     fn now(&self) -> Time {
         tick(self.options.time, &self.clock)
     }

@@ -36,6 +36,7 @@ pub(super) struct State {
     stateless: bool,
     live_nodes: u64,
     lookups: u64,
+    peak: Usage,
 }
 
 impl State {
@@ -53,6 +54,7 @@ impl State {
             stateless: false,
             live_nodes: 0,
             lookups: 0,
+            peak: Usage::default(),
         };
         let root = state.add(0o040_755, Body::Dir(Dir::new(ROOT_ID)), now);
         state.inode_mut(root).nlink = 2;
@@ -130,6 +132,7 @@ impl State {
         let first = inode.lookups == 1;
         self.live_nodes += u64::from(first);
         self.lookups += 1;
+        self.peak = self.peak.most(self.usage());
     }
 
     /// Takes lookups back.
@@ -167,6 +170,7 @@ impl State {
         let fh = self.next_fh;
         self.next_fh += 1;
         self.handles.insert(fh, Handle { ino, access });
+        self.peak = self.peak.most(self.usage());
         fh
     }
 
@@ -200,6 +204,7 @@ impl State {
         self.handles.clear();
         self.live_nodes = 0;
         self.lookups = 0;
+        self.peak = Usage::default();
         let all: Vec<u64> = self.inodes.keys().copied().collect();
         for ino in all {
             let inode = self.inode_mut(ino);
@@ -207,6 +212,11 @@ impl State {
             inode.opens = 0;
             self.reap(ino);
         }
+    }
+
+    /// The most of each at once, since the client began.
+    pub fn peak(&self) -> Usage {
+        self.peak
     }
 
     pub fn usage(&self) -> Usage {

@@ -103,12 +103,7 @@ impl State {
     }
 
     fn note_peak(&mut self) {
-        let (now, peak) = (self.usage(), self.peak);
-        self.peak = Usage {
-            live_nodes: now.live_nodes.max(peak.live_nodes),
-            lookups: now.lookups.max(peak.lookups),
-            open_handles: now.open_handles.max(peak.open_handles),
-        };
+        self.peak = self.peak.most(self.usage());
     }
 
     fn remember(&mut self, node: u64) {
@@ -140,7 +135,7 @@ impl Synthetic {
         }
     }
 
-    /// The most of each that the client has held at once.
+    /// The most of each that a client has held at once, since it began.
     #[must_use]
     pub fn peak(&self) -> Usage {
         self.state.lock().peak

@@ -183,7 +183,9 @@ impl Raw {
         room: usize,
     ) -> u32 {
         let tag = (0..self.transport.limits().max_in_flight)
-            .find(|tag| !self.in_flight.borrow().contains_key(tag))
+            .find(|tag| {
+                !self.in_flight.borrow().contains_key(tag) && !self.done.borrow().contains_key(tag)
+            })
             .expect("a free tag");
         let mut sent = InFlight {
             unique,
@@ -249,6 +251,12 @@ impl Raw {
         if reaped.is_err() {
             self.broken.set(true);
         }
+    }
+
+    /// A reply, if it is there.
+    pub fn try_finish(&self, tag: u32) -> Option<Answer<Vec<u8>>> {
+        self.reap();
+        self.done.borrow_mut().remove(&tag)
     }
 
     /// Waits for a reply; its body.

@@ -327,3 +327,52 @@ fn a_server_may_leave_locks_to_its_client() {
     raw.leave();
     assert_eq!(server.join(), Usage::default());
 }
+
+#[test]
+fn waits_end_once_whatever_ends_them() {
+    const OWNERS: u64 = 12;
+    let options = ServerOptions {
+        threads: 4,
+        ..small()
+    };
+    let (client, server) = start(memory(), &options).unwrap();
+    let raw = Raw::connected(client);
+    let node = raw.mknod(ROOT_ID, b"f", 0o100_644, 0).unwrap().nodeid;
+    let set = |owner, typ| raw.done(node, &Request::Setlk(lk(owner, typ, 0, 9)), &[]);
+    let (mut had, mut interrupted) = (0, 0);
+    while had < 100 || interrupted < 100 {
+        set(0, WRITE).unwrap();
+        let waits: Vec<u32> = (1..=OWNERS)
+            .map(|owner| raw.send(node, &Request::Setlkw(lk(owner, WRITE, 0, 9)), &[]))
+            .collect();
+        // Every other one is interrupted, while the lock goes round.
+        let release = raw.send(node, &Request::Setlk(lk(0, NONE, 0, 9)), &[]);
+        for tag in waits.iter().step_by(2) {
+            raw.interrupt(raw.unique_of(*tag));
+        }
+        raw.finish(release).unwrap();
+        let mut left: Vec<(u64, u32)> = (1..=OWNERS).zip(waits).collect();
+        while !left.is_empty() {
+            left.retain(|(owner, tag)| match raw.try_finish(*tag) {
+                None => true,
+                Some(Ok(_)) => {
+                    // Nobody else has it.
+                    assert_eq!(set(owner + 100, READ), Err(Failure::Errno(EAGAIN)));
+                    set(*owner, NONE).unwrap();
+                    had += 1;
+                    false
+                }
+                Some(Err(failure)) => {
+                    assert_eq!(failure.errno(), EINTR);
+                    assert_eq!(owner % 2, 1);
+                    interrupted += 1;
+                    false
+                }
+            });
+        }
+        assert_eq!(server.waiting_for_locks(), 0);
+    }
+    set(1, WRITE).unwrap();
+    raw.leave();
+    assert_eq!(server.join(), Usage::default());
+}

@@ -6,7 +6,8 @@ use fusewire_server::scripted::{Action, Rules, Script, ScriptedPeer, Seen, start
 use fusewire_server::{Errno, Notice, Usage};
 use fusewire_wire::abi::*;
 use fusewire_wire::notify::{Message, Notification};
-use fusewire_wire::{InvalEntryFlags, Opcode, Request};
+use fusewire_wire::{InvalEntryFlags, Opcode, PollFlags, Request};
+use zerocopy::FromBytes;
 
 const EINTR: i32 = 4;
 
@@ -200,4 +201,32 @@ fn what_is_held_until_interrupted_ends_so() {
     assert!(peer.wait_for_nth(Opcode::Mkdir, 4));
     drop(peer);
     assert_eq!(raw.finish(last), Err(Failure::Dead));
+}
+
+#[test]
+fn who_polls_is_told_when_the_file_is_ready() {
+    let not_ready = Action::Body(vec![0; size_of::<PollOut>()]);
+    let (raw, peer) = peer(Rules::new().nth(Opcode::Poll, 1, not_ready));
+    let heard = Heard::by(&raw);
+    let (entry, open) = raw.create(ROOT_ID, b"f", 2, 0o644).unwrap();
+    let poll = || {
+        let arg = PollIn {
+            fh: open.fh,
+            kh: 4711,
+            flags: PollFlags::SCHEDULE_NOTIFY.bits(),
+            events: 1,
+        };
+        let body = raw.call(entry.nodeid, &Request::Poll(arg), &[]).unwrap();
+        PollOut::read_from_bytes(&body[..]).unwrap().revents
+    };
+    assert_eq!(poll(), 0);
+    let log = peer.log();
+    let seen = log.last().unwrap();
+    assert_eq!(seen.flags, PollFlags::SCHEDULE_NOTIFY.bits());
+    peer.notifier().poll(seen.kh.unwrap()).unwrap();
+    assert_eq!(heard.take(), [Notice::Poll { kh: 4711 }.message()]);
+    assert_eq!(poll(), 1);
+    raw.release(open.fh).unwrap();
+    raw.leave();
+    assert_eq!(peer.join(), Usage::default());
 }

@@ -1,7 +1,9 @@
 //! Every operation, over both file systems: results, errors, and that everything is given back.
 
 use crate::common::{Raw, directory, memory, over, over_each};
-use fusewire_server::dir::DirOptions;
+use fusewire_server::dir::{DirOptions, Directory};
+use fusewire_server::mem::Memory;
+use fusewire_server::{FileSystem, Usage};
 use fusewire_wire::abi::*;
 use fusewire_wire::{Request, SetattrValid, XattrName};
 use rustix::fs::OFlags;
@@ -699,4 +701,34 @@ fn lookups_are_counted_and_forgotten_one_by_one() {
         );
         raw.releasedir(fh).unwrap();
     });
+}
+
+#[test]
+fn what_was_held_at_most_is_remembered() {
+    fn check<F: FileSystem>(fs: F, peak: impl Fn(&F) -> Usage) {
+        over(fs, |raw, server| {
+            let (f, first) = raw.create(ROOT_ID, b"f", 2, 0o644).unwrap();
+            let (g, second) = raw.create(ROOT_ID, b"g", 2, 0o644).unwrap();
+            let dir = raw.opendir(ROOT_ID).unwrap();
+            raw.lookup(ROOT_ID, b"f").unwrap();
+            raw.release(first.fh).unwrap();
+            raw.release(second.fh).unwrap();
+            raw.releasedir(dir).unwrap();
+            raw.forget(f.nodeid);
+            raw.forget(g.nodeid);
+            assert_eq!(server.usage(), Usage::default());
+            let most = Usage {
+                live_nodes: 2,
+                lookups: 3,
+                open_handles: 3,
+            };
+            assert_eq!(peak(server.fs()), most);
+            // A new client has held nothing.
+            raw.init(fusewire_wire::InitFlags::all()).unwrap();
+            assert_eq!(peak(server.fs()), Usage::default());
+        });
+    }
+    check(memory(), Memory::peak);
+    let (_temp, served) = directory(DirOptions::default());
+    check(served, Directory::peak);
 }

@@ -5,7 +5,7 @@ use fusewire_server::mem::Memory;
 use fusewire_server::scripted::{Action, Gate, Rules, Script, ScriptedPeer, Seen, start};
 use fusewire_server::{Errno, Usage};
 use fusewire_wire::abi::*;
-use fusewire_wire::{Opcode, Request};
+use fusewire_wire::{InitFlags, Opcode, Replies, Request};
 
 fn peer(script: impl Script) -> (Raw, ScriptedPeer<Memory>) {
     let (client, peer) = start(memory(), script, &small()).unwrap();
@@ -213,4 +213,33 @@ fn everything_received_is_in_the_log() {
         (seen(Opcode::Forget).node, seen(Opcode::Forget).size),
         (node, 1)
     );
+}
+
+#[test]
+fn any_operation_can_be_missing() {
+    for opcode in Opcode::ALL.iter().copied() {
+        if opcode.replies() != Replies::Always {
+            continue;
+        }
+        let rules = Rules::new().every(opcode, Action::Errno(Errno::NOSYS));
+        let (client, peer) = start(memory(), rules, &small()).unwrap();
+        let raw = Raw::new(client);
+        if opcode != Opcode::Init {
+            raw.init(InitFlags::all()).unwrap();
+        }
+        for _ in 0..2 {
+            // Whatever else is wrong with it.
+            let header = InHeader {
+                len: 40,
+                opcode: opcode as u32,
+                unique: 1000,
+                nodeid: ROOT_ID,
+                ..InHeader::default()
+            };
+            let head = crate::common::bytes_of(&header);
+            let tag = raw.submit(1000, &head, &[], 16, 0);
+            assert_eq!(raw.finish(tag), Err(Failure::Errno(38)), "{opcode:?}");
+        }
+        assert_eq!(peer.count(opcode), 0);
+    }
 }
