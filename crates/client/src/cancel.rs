@@ -26,6 +26,7 @@ impl Canceller {
         if let Some(core) = self.core.upgrade() {
             core.peer.engine().cancel(&self.cred.token);
             core.locks.wake_waiting();
+            core.nodes.wake_waiting();
             core.polls.wake_all();
         }
     }
@@ -38,6 +39,7 @@ impl Canceller {
         if let Some(core) = self.core.upgrade() {
             core.peer.engine().interrupt(&self.cred.token);
             core.locks.wake_waiting();
+            core.nodes.wake_waiting();
             core.polls.wake_all();
         }
     }

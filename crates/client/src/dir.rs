@@ -228,7 +228,11 @@ impl ReadDir {
         let version = node.children_version();
         let sampled = core.attr_version();
         let ask = |plus| {
-            let _serial = one_at_a_time.then(|| node.serial.lock());
+            let _turn = if one_at_a_time {
+                Some(node.turn.take(&origin.client.cred.token)?)
+            } else {
+                None
+            };
             core.with_descriptors(|| rpc.readdir(handle, handle.open(), self.offset, size, plus))
         };
         let (mut plus, mut answer) = (plus, ask(plus));

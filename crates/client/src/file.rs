@@ -8,7 +8,8 @@ use crate::handle::Handle;
 use crate::io::Data;
 use crate::iomode::Parallel;
 use crate::meta::{Metadata, Times};
-use fusewire_sync::{Arc, Mutex, MutexGuard, Rank};
+use crate::turn::Taken;
+use fusewire_sync::{Arc, Mutex, Rank};
 use fusewire_wire::OpenOutFlags;
 use fusewire_wire::abi::SetattrIn;
 use rustix::fd::BorrowedFd;
@@ -51,7 +52,7 @@ struct Inner {
 #[derive(Debug)]
 struct WriteTurn<'a> {
     _beside_others: Option<Parallel<'a>>,
-    _alone: Option<MutexGuard<'a, ()>>,
+    _alone: Option<Taken<'a>>,
 }
 
 impl Drop for Inner {
@@ -195,7 +196,7 @@ impl File {
 
     /// Writes and says where: at `offset`, or at the end if opened to append.
     fn write_here(&self, buf: &[u8], offset: u64) -> Outcome<(u64, usize)> {
-        let _turn = self.write_turn(offset, buf.len() as u64);
+        let _turn = self.write_turn(offset, buf.len() as u64)?;
         let offset = self.write_offset(offset)?;
         let written = self.data().write(offset, buf.len() as u64, |at, room| {
             let start = (at - offset) as usize;
@@ -212,16 +213,20 @@ impl File {
     /// Writes to a file take turns, as on Linux, so that each call's data stays in one piece, and
     /// from finding the end to writing there nothing comes between. A daemon may allow those that
     /// change no size to go on side by side, while nobody has the file in cached use.
-    fn write_turn(&self, offset: u64, len: u64) -> WriteTurn<'_> {
+    fn write_turn(&self, offset: u64, len: u64) -> Outcome<WriteTurn<'_>> {
         let (handle, node) = (self.handle(), self.handle().node());
         let wanted = OpenOutFlags::DIRECT_IO | OpenOutFlags::PARALLEL_DIRECT_WRITES;
         let extends = offset.saturating_add(len) > node.size_hint();
         let beside = handle.open().granted.contains(wanted) && !self.appends() && !extends;
         let beside = beside.then(|| node.io_mode.write_in_parallel()).flatten();
-        WriteTurn {
-            _alone: beside.is_none().then(|| node.serial.lock()),
+        let alone = match beside {
+            Some(_) => None,
+            None => Some(node.turn.take(&self.cred().token)?),
+        };
+        Ok(WriteTurn {
+            _alone: alone,
             _beside_others: beside,
-        }
+        })
     }
 
     fn write_offset(&self, offset: u64) -> Outcome<u64> {
@@ -300,7 +305,7 @@ impl File {
     ) -> Result<u64> {
         self.check_access(OFlags::WRONLY)
             .and_then(|()| {
-                let _turn = self.write_turn(offset, len);
+                let _turn = self.write_turn(offset, len)?;
                 let offset = self.write_offset(offset)?;
                 self.data().write(offset, len, |at, room| {
                     let mut done = 0;

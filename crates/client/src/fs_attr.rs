@@ -200,7 +200,7 @@ pub(crate) fn set_size(
     }
     check_sized(node)?;
     node.check_fresh()?;
-    let _turn = node.serial.lock();
+    let _turn = node.turn.take(&cred.token)?;
     node.drop_set_id(cred)?;
     // The owner tells a daemon with mandatory locks whose it need not respect.
     let mut valid = SetattrValid::SIZE | SetattrValid::LOCKOWNER;

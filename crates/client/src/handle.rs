@@ -1,6 +1,6 @@
 //! Open files and directories at the peer.
 
-use crate::cred::new_lock_owner;
+use crate::cred::{Cred, new_lock_owner};
 use crate::engine::Keep;
 use crate::node::Node;
 use crate::rpc::{Opened, Target};
@@ -26,14 +26,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Waits while writes to the file go on side by side that a cached open ends.
     pub(crate) fn new(node: Arc<Node>, open: Opened) -> Arc<Self> {
+        Handle::in_use(node, open, false)
+    }
+
+    fn in_use(node: Arc<Node>, open: Opened, cached: bool) -> Arc<Self> {
         node.core().open_handles.add(1);
-        let cached =
-            open.at_peer && !open.directory && !open.granted.contains(OpenOutFlags::DIRECT_IO);
-        if cached {
-            node.io_mode.enter_cached();
-        }
         Arc::new(Handle {
             cached,
             node,
@@ -44,18 +42,28 @@ impl Handle {
         })
     }
 
-    /// As [`Handle::new`], for a file.
+    /// As [`Handle::new`], for a file. Waits while writes to it go on side by side that a cached open
+    /// ends.
     ///
     /// # Errors
     /// EIO when the peer wants its data to be read elsewhere (FOPEN_PASSTHROUGH), which was never
-    /// agreed on.
-    pub(crate) fn of_file(node: Arc<Node>, open: Opened) -> Result<Arc<Self>, Errno> {
-        let handle = Handle::new(node, open);
-        if open.granted.contains(OpenOutFlags::PASSTHROUGH) {
-            handle.close();
-            return Err(Errno::IO);
+    /// agreed on; EINTR when the caller is cancelled or interrupted while it waits.
+    pub(crate) fn of_file(cred: &Cred, node: Arc<Node>, open: Opened) -> Result<Arc<Self>, Errno> {
+        let cached = open.at_peer && !open.granted.contains(OpenOutFlags::DIRECT_IO);
+        let entered = if open.granted.contains(OpenOutFlags::PASSTHROUGH) {
+            Err(Errno::IO)
+        } else if cached {
+            node.io_mode.enter_cached(&cred.token)
+        } else {
+            Ok(())
+        };
+        match entered {
+            Ok(()) => Ok(Handle::in_use(node, open, cached)),
+            Err(errno) => {
+                Handle::new(node, open).close();
+                Err(errno)
+            }
         }
-        Ok(handle)
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {

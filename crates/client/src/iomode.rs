@@ -5,7 +5,9 @@
 //! on side by side; never in both. Whoever opens it for cached use waits for such writes to end, and
 //! from then on writes take turns.
 
+use crate::engine::Token;
 use fusewire_sync::{Condvar, Mutex, Rank};
+use rustix::io::Errno;
 
 #[derive(Debug)]
 pub(crate) struct IoMode {
@@ -36,14 +38,34 @@ impl IoMode {
     }
 
     /// A cached open begins; waits for writes that go on side by side.
-    pub(crate) fn enter_cached(&self) {
+    ///
+    /// # Errors
+    /// EINTR when the caller is cancelled or interrupted before they have ended.
+    pub(crate) fn enter_cached(&self, token: &Token) -> Result<(), Errno> {
+        let patience = token.patience();
         let mut state = self.state.lock();
         state.waiting += 1;
-        while state.users < 0 {
-            state = self.changed.wait(state);
+        let mut entered = Ok(());
+        while state.users < 0 && entered.is_ok() {
+            entered = patience.check();
+            if entered.is_ok() {
+                state = self.changed.wait(state);
+            }
         }
         state.waiting -= 1;
-        state.users += 1;
+        if entered.is_ok() {
+            state.users += 1;
+        }
+        entered
+    }
+
+    /// Has those who wait look whether they still want to.
+    pub(crate) fn wake_waiting(&self) {
+        // Under the lock: nobody is between looking and waiting.
+        let state = self.state.lock();
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     pub(crate) fn leave_cached(&self) {
@@ -86,12 +108,12 @@ mod tests {
 
     #[test]
     fn cached_and_parallel_use_exclude_each_other() {
-        let mode = IoMode::new();
+        let (mode, token) = (IoMode::new(), Token::new());
         let one = mode.write_in_parallel().unwrap();
         let other = mode.write_in_parallel().unwrap();
         drop((one, other));
-        mode.enter_cached();
-        mode.enter_cached();
+        mode.enter_cached(&token).unwrap();
+        mode.enter_cached(&token).unwrap();
         assert!(mode.write_in_parallel().is_none());
         mode.leave_cached();
         assert!(mode.write_in_parallel().is_none());
@@ -101,12 +123,12 @@ mod tests {
 
     #[test]
     fn a_cached_open_waits_and_lets_no_new_writes_pass() {
-        let mode = IoMode::new();
+        let (mode, token) = (IoMode::new(), Token::new());
         let opened = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let running = mode.write_in_parallel().unwrap();
             scope.spawn(|| {
-                mode.enter_cached();
+                mode.enter_cached(&token).unwrap();
                 opened.store(true, Ordering::SeqCst);
             });
             // From when it waits on, writes take turns.
@@ -118,5 +140,23 @@ mod tests {
         });
         assert!(opened.load(Ordering::SeqCst));
         assert!(mode.write_in_parallel().is_none());
+    }
+
+    #[test]
+    fn a_cached_open_that_is_cancelled_leaves_the_writes_alone() {
+        let (mode, token) = (IoMode::new(), Token::new());
+        let running = mode.write_in_parallel().unwrap();
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| mode.enter_cached(&token));
+            while mode.state.lock().waiting == 0 {
+                std::thread::yield_now();
+            }
+            token.cancel();
+            mode.wake_waiting();
+            assert_eq!(opening.join().unwrap(), Err(Errno::INTR));
+        });
+        drop(mode.write_in_parallel().unwrap());
+        drop(running);
+        assert_eq!(mode.state.lock().users, 0);
     }
 }

@@ -34,6 +34,7 @@ mod remove_all;
 mod rpc;
 mod space;
 mod special;
+mod turn;
 mod walk;
 mod walker;
 mod xattr;

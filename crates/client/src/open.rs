@@ -273,7 +273,7 @@ impl OpenOptions {
         }
         let open = || {
             let open = core.with_descriptors(|| client.rpc().open(node, sent.bits()))?;
-            Handle::of_file(Arc::clone(node), open)
+            Handle::of_file(&client.cred, Arc::clone(node), open)
         };
         if !self.truncate {
             return open();
@@ -329,7 +329,7 @@ impl OpenOptions {
                 return Err(errno);
             }
         };
-        let handle = Handle::of_file(Arc::clone(&node), open)?;
+        let handle = Handle::of_file(&client.cred, Arc::clone(&node), open)?;
         if node.kind() != FileKind::Regular {
             handle.close();
             return Err(Errno::IO);
@@ -350,7 +350,7 @@ impl OpenOptions {
         let sent = OFlags::from_bits_retain(flags) - (NOT_FOR_OPEN | OFlags::TRUNC);
         let core = client.core();
         let open = core.with_descriptors(|| client.rpc().open(&node, sent.bits()))?;
-        Handle::of_file(node, open)
+        Handle::of_file(&client.cred, node, open)
     }
 }
 

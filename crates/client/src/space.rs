@@ -103,6 +103,7 @@ impl File {
                 return Err(Errno::INVAL);
             }
             let handle = self.handle();
+            let _turn = handle.node().turn.take(&self.cred().token)?;
             handle.node().drop_set_id(self.cred())?;
             let size = handle.node().change_size();
             let rpc = handle.node().core().rpc(self.cred());
@@ -152,6 +153,7 @@ impl File {
             if len == 0 {
                 return Ok(0);
             }
+            let _turn = to.node().turn.take(&self.cred().token)?;
             to.node().drop_set_id(self.cred())?;
             let size = to.node().change_size();
             let copied = core.rpc(self.cred()).copy_file_range(

@@ -189,7 +189,7 @@ fn make_unnamed(client: &Client, dir: &Arc<Node>, flags: u32, mode: u32) -> Outc
             return Err(errno);
         }
     };
-    let handle = Handle::of_file(Arc::clone(&node), open)?;
+    let handle = Handle::of_file(&client.cred, Arc::clone(&node), open)?;
     if node.kind() != FileKind::Regular {
         handle.close();
         return Err(Errno::IO);

@@ -367,17 +367,17 @@ pub(crate) fn lookup(
     dir.check_fresh()?;
     let core = dir.core();
     let granted = core.peer.negotiated().flags;
-    let _serial = if granted.contains(InitFlags::PARALLEL_DIROPS) {
+    let _turn = if granted.contains(InitFlags::PARALLEL_DIROPS) {
         None
     } else {
-        let serial = dir.serial.lock();
+        let turn = dir.turn.take(&cred.token)?;
         // Whoever had the directory before us may have asked the same.
         match dir.cached_child(name) {
             Cached::Node(node) => return Ok(Some(node)),
             Cached::Absent => return Ok(None),
             Cached::Unknown { version: now } => version = now,
         }
-        Some(serial)
+        Some(turn)
     };
     let sampled = core.attr_version();
     match core.with_descriptors(|| core.rpc(cred).lookup(dir, wire_name)) {

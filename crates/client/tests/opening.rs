@@ -1,6 +1,6 @@
 //! Opening files at daemons that do less than others.
 
-use fusewire::{Client, OpenOptions};
+use fusewire::{Allocate, Client, OpenOptions};
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::scripted::{Action, Gate, Rules, ScriptedPeer, start};
 use fusewire_server::{Errno, ServerOptions, Usage};
@@ -212,16 +212,55 @@ fn a_size_is_set_in_turn_with_writes() {
         }
         scope.spawn(|| file.set_len(2).unwrap());
         scope.spawn(|| client.truncate("/file", 2).unwrap());
+        scope.spawn(|| file.allocate(0, 2, Allocate::Extend).unwrap());
         // Whoever may not come has some time to come all the same.
         for _ in 0..2000 {
             thread::yield_now();
         }
         assert_eq!(sizes_set(), before);
+        assert_eq!(count(&peer, Opcode::Fallocate), 0);
         gate.release_first();
     });
     assert_eq!(sizes_set(), before + 2);
     assert_eq!(client.read("/file").unwrap(), b"te");
     file.close().unwrap();
+    ends_clean(client, peer);
+}
+
+/// Whoever waits for somebody who waits for the daemon does not have to.
+#[test]
+fn waiting_for_a_turn_can_be_cancelled() {
+    let gate = Gate::new();
+    let rules = Rules::new().every(Opcode::Write, Action::HoldBefore(gate.clone()));
+    let (client, peer) = connect(rules, false);
+    let slow = client.create("/file").unwrap();
+    let impatient = client.separate();
+    let file = OpenOptions::new()
+        .write(true)
+        .open(&impatient, "/file")
+        .unwrap();
+    thread::scope(|scope| {
+        let written = scope.spawn(|| slow.write_at(b"text", 0));
+        while gate.held() == 0 {
+            thread::yield_now();
+        }
+        let write = scope.spawn(|| file.write_at(b"text", 0).map(drop));
+        let set_len = scope.spawn(|| file.set_len(2));
+        for _ in 0..2000 {
+            thread::yield_now();
+        }
+        impatient.canceller().cancel();
+        for result in [write.join().unwrap(), set_len.join().unwrap()] {
+            fails_with(result, Errno::INTR);
+        }
+        assert_eq!(gate.held(), 1);
+        gate.open();
+        assert_eq!(written.join().unwrap().unwrap(), 4);
+    });
+    impatient.canceller().reset();
+    assert_eq!(file.write_at(b"T", 0).unwrap(), 1);
+    assert_eq!(client.read("/file").unwrap(), b"Text");
+    drop((slow, file, impatient));
     ends_clean(client, peer);
 }
 

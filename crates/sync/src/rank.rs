@@ -25,9 +25,6 @@ macro_rules! ranks {
 ranks! {
     /// Position of an open file; held across a whole `Read` or `Write` call.
     FILE_POSITION = 5;
-    /// One directory's LOOKUP and READDIR when the peer did not grant PARALLEL_DIROPS, and one
-    /// file's writes, unless the peer wants them side by side.
-    DIR_SERIAL = 10;
     /// Names below one directory node.
     NODE_CHILDREN = 20;
     /// Attributes, size and version of one node.

@@ -49,9 +49,40 @@ impl Token {
         self.interrupts.load(Ordering::Acquire)
     }
 
+    /// How long a call that begins now waits for something else than the peer.
+    pub(crate) fn patience(&self) -> Patience<'_> {
+        Patience {
+            token: self,
+            interrupts: self.interrupts(),
+        }
+    }
+
+    /// Later calls end with EINTR.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
     /// Calls may be made again.
     pub(crate) fn reset(&self) {
         self.cancelled.store(false, Ordering::Release);
+    }
+}
+
+/// Of a call that waits for something else than the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience<'a> {
+    token: &'a Token,
+    interrupts: u64,
+}
+
+impl Patience<'_> {
+    /// # Errors
+    /// EINTR when the call was cancelled or interrupted since it began.
+    pub(crate) fn check(&self) -> Result<(), Errno> {
+        if self.token.is_cancelled() || self.token.interrupts() != self.interrupts {
+            return Err(Errno::INTR);
+        }
+        Ok(())
     }
 }
 
@@ -59,7 +90,7 @@ impl Engine {
     /// Ends the calls of `token` with EINTR, and later ones, too, until [`Token::reset`].
     pub(crate) fn cancel(&self, token: &Token) {
         // Before the sweep: a request is either seen by it or sees this, under its slot's lock.
-        token.cancelled.store(true, Ordering::Release);
+        token.cancel();
         self.slots.wake_waiting();
         self.arena().wake_waiting();
         self.each_call_of(token, |engine, slot| match slot.state {

@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::engine::Keep;
 use crate::iomode::IoMode;
 use crate::rpc::Target;
+use crate::turn::Turn;
 use attr::AttrCache;
 use children::Children;
 use fusewire_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,9 +49,9 @@ pub(crate) struct Node {
     listing: Mutex<listing::Slot>,
     /// Something in it was looked at since it was listed: attributes are of use.
     looked_into: AtomicBool,
-    /// Held over LOOKUP and READDIR when the peer wants one at a time in a directory, over a write to
-    /// a file, unless such writes may go on side by side, and over a change of its size.
-    pub(crate) serial: Mutex<()>,
+    /// For LOOKUP and READDIR when the peer wants one at a time in a directory, for a write to a file,
+    /// unless such writes may go on side by side, and for a change of its size.
+    pub(crate) turn: Turn,
     core: Arc<Core>,
 }
 
@@ -79,7 +80,7 @@ impl Node {
             listing: Mutex::new(Rank::LEAF, listing::Slot::default()),
             looked_into: AtomicBool::new(false),
             children: RwLock::new(Rank::NODE_CHILDREN, Children::default()),
-            serial: Mutex::new(Rank::DIR_SERIAL, ()),
+            turn: Turn::new(),
             core: Arc::clone(core),
         }
     }

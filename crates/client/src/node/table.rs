@@ -75,6 +75,14 @@ impl NodeTable {
         }
     }
 
+    /// Has those who wait for others at a node look whether they still want to.
+    pub(crate) fn wake_waiting(&self) {
+        for node in self.all() {
+            node.turn.wake_waiting();
+            node.io_mode.wake_waiting();
+        }
+    }
+
     fn all(&self) -> Vec<Arc<Node>> {
         let nodes = self.nodes.lock();
         nodes.values().filter_map(Weak::upgrade).collect()
