@@ -152,6 +152,7 @@ fn getattr() -> Call<'static> {
         extensions: Extensions::default(),
         payload: Payload::None,
         keeps: [None, None],
+        token: None,
     }
 }
 
