@@ -13,6 +13,7 @@ use fusewire_transport::DeviceRequest;
 use fusewire_wire::abi::{FileLock, LkIn, LkOut};
 use fusewire_wire::{LkFlags, ReleaseFlags, Request};
 use std::collections::{HashMap, HashSet};
+
 const F_RDLCK: u32 = 0;
 const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
@@ -191,28 +192,21 @@ impl LockKeeper {
 
     /// What else ends locks: FLUSH those of the process, RELEASE those of the open file.
     pub(crate) fn ended(&self, node: u64, request: &Request<'_>) {
-        let settled = {
-            let mut state = self.state.lock();
-            let changed = match request {
-                Request::Flush(arg) => state.locks.give_up_all(node, Class::Record, arg.lock_owner),
-                Request::Release(arg) => {
-                    let mut owners = state.by_handle.remove(&(arg.fh, node)).unwrap_or_default();
-                    let flags = ReleaseFlags::from_bits_retain(arg.release_flags);
-                    if flags.contains(ReleaseFlags::FLOCK_UNLOCK) {
-                        owners.insert(arg.lock_owner);
-                    }
-                    let mut changed = false;
-                    for owner in owners {
-                        changed |= state.locks.give_up_all(node, Class::Whole, owner);
-                    }
-                    changed
-                }
-                _ => false,
-            };
-            if !changed {
-                return;
+        let settled = match request {
+            Request::Flush(arg) => {
+                let mut state = self.state.lock();
+                state.give_up_all(node, Class::Record, [arg.lock_owner])
             }
-            state.settled()
+            Request::Release(arg) => {
+                let mut state = self.state.lock();
+                let mut owners = state.by_handle.remove(&(arg.fh, node)).unwrap_or_default();
+                let flags = ReleaseFlags::from_bits_retain(arg.release_flags);
+                if flags.contains(ReleaseFlags::FLOCK_UNLOCK) {
+                    owners.insert(arg.lock_owner);
+                }
+                state.give_up_all(node, Class::Whole, owners)
+            }
+            _ => return,
         };
         answer_all(settled);
     }
@@ -261,6 +255,20 @@ impl State {
                 self.by_handle.remove(&at);
             }
         }
+    }
+
+    /// Gives up all that some owners have of a file; returns who need not wait any longer.
+    fn give_up_all(
+        &mut self,
+        node: u64,
+        class: Class,
+        owners: impl IntoIterator<Item = u64>,
+    ) -> Vec<Settled> {
+        let mut changed = false;
+        for owner in owners {
+            changed |= self.locks.give_up_all(node, class, owner);
+        }
+        if changed { self.settled() } else { Vec::new() }
     }
 
     /// Those that need not wait any longer, in the order in which they came.
