@@ -72,6 +72,17 @@ pub struct Common {
     pub stats: Option<Format>,
 }
 
+/// For commands that need -s for something else, as everybody expects: behind their name the source
+/// has its long option only, in front of it both. Takes the place of the option of every command.
+#[derive(Args, Debug)]
+pub struct LongSource {
+    /// Where the files are; -s is something else here
+    #[arg(long, env = "FUSEWIRE_SOURCE", value_name = "SOURCE", hide_env = true)]
+    #[arg(help_heading = "Options of every command")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(Source::parse))]
+    pub source: Option<Source>,
+}
+
 /// A path, which may be empty: the commands say better what is wrong with that.
 pub fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|path| cwd::resolve(Path::new(&path)))
@@ -221,8 +232,8 @@ pub struct Du {
     /// Show files, too
     #[arg(short, long)]
     pub all: bool,
-    /// Show the paths only, not the directories below. (-s is the source.)
-    #[arg(long, conflicts_with_all = ["all", "max_depth"])]
+    /// Show the paths only, not the directories below
+    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
     pub summarize: bool,
     /// Show no more than so many levels below the paths
     #[arg(short = 'd', long, value_name = "N")]
@@ -245,6 +256,8 @@ pub struct Du {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+    #[command(flatten)]
+    pub long_source: LongSource,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
@@ -386,5 +399,21 @@ mod tests {
         );
         let cli = Cli::parse_from(["fusewire", "--trace", "ls"]);
         assert_eq!(cli.common.trace, Some(Format::Text));
+    }
+
+    #[test]
+    fn a_command_may_have_a_short_option_of_the_source_for_itself() {
+        let memory = Some(Source::Mem {
+            capacity_bytes: None,
+        });
+        for line in [
+            "fusewire -s mem: ln -s a b",
+            "fusewire ln -s --source mem: a b",
+            "fusewire --source mem: truncate -s 1 a",
+            "fusewire du -s --source=mem: a",
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).expect(line);
+            assert_eq!(cli.common.source, memory, "{line}");
+        }
     }
 }

@@ -3,12 +3,14 @@
 use crate::context::Context;
 use crate::operands;
 use crate::report::Problem;
+use crate::steady::{Step, Tree};
 use clap::Args;
-use nix::unistd::{Group, User};
+use nix::unistd::{Group, Uid, User};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Sets owners and groups. Names are those of this host.
+/// Sets owners and groups. Names are those of this host; where a name is a number, too, the name
+/// counts.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Chown {
@@ -21,7 +23,7 @@ pub struct Chown {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// OWNER, OWNER:GROUP or :GROUP, by name or number
+    /// OWNER, OWNER:GROUP or :GROUP, by name or number; OWNER: stands for the owner's own group, too
     pub owner: Owner,
     /// Paths in the source
     #[arg(required = true, value_parser = crate::args::path())]
@@ -63,14 +65,23 @@ impl FromStr for Owner {
             Some((user, group)) => (user, group),
             None => (text, ""),
         };
-        let owner = Owner {
-            user: (!user_name.is_empty())
-                .then(|| user(user_name))
-                .transpose()?,
-            group: (!group_name.is_empty())
-                .then(|| group(group_name))
-                .transpose()?,
+        let named = |name: &str, find: fn(&str) -> Result<u32, String>| match name {
+            "" => Ok(None),
+            name => find(name).map(Some),
         };
+        let mut owner = Owner {
+            user: named(user_name, user)?,
+            group: named(group_name, group)?,
+        };
+        if let Some(uid) = owner.user
+            && text.ends_with(':')
+        {
+            let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+            let known = known.ok_or_else(|| {
+                format!("user {user_name:?} has no group of its own here; name the group")
+            })?;
+            owner.group = Some(known.gid.as_raw());
+        }
         if owner.user.is_none() && owner.group.is_none() {
             return Err("name an owner, a group, or both".to_owned());
         }
@@ -80,22 +91,39 @@ impl FromStr for Owner {
 
 /// Changes the operands.
 pub fn run(args: &Chown, context: &Context<'_>) {
-    if args.recursive {
-        operands::each_tree(&args.paths, context, |path| one(args, context, path, false));
-    } else {
-        let follow = !args.no_dereference;
-        operands::each(&args.paths, context, |path| {
-            one(args, context, path, follow)
-        });
-    }
+    let client = context.client;
+    let Owner { user, group } = args.owner;
+    operands::each(&args.paths, context, |path| {
+        if args.recursive && client.symlink_metadata(path)?.is_dir() {
+            return below(args, context, path);
+        }
+        match args.recursive || args.no_dereference {
+            true => client.lchown(path, user, group)?,
+            false => client.chown(path, user, group)?,
+        }
+        Ok(())
+    });
 }
 
-fn one(args: &Chown, context: &Context<'_>, path: &Path, follow: bool) -> Result<(), Problem> {
+/// Directories are given away after what is in them.
+fn below(args: &Chown, context: &Context<'_>, top: &Path) -> Result<(), Problem> {
+    let tree = Tree::new(context.client, top)?;
     let Owner { user, group } = args.owner;
-    match follow {
-        true => context.client.chown(path, user, group)?,
-        false => context.client.lchown(path, user, group)?,
-    }
+    let set = |path: &Path| {
+        let set = tree.client.lchown(path, user, group);
+        set.map_err(|e| tree.problem(&e))
+    };
+    tree.each(
+        context,
+        |entry| {
+            if entry.file_type().is_dir() {
+                return Ok(Step::Then(entry.path()));
+            }
+            set(&entry.path())?;
+            Ok(Step::On)
+        },
+        |path| set(&path),
+    );
     Ok(())
 }
 
@@ -109,8 +137,15 @@ mod tests {
         assert_eq!("root".parse(), owner(Some(0), None));
         assert_eq!("root:root".parse(), owner(Some(0), Some(0)));
         assert_eq!(":7".parse(), owner(None, Some(7)));
-        assert_eq!("12:".parse(), owner(Some(12), None));
-        for wrong in ["", ":", "no such user", "1:no such group", "4294967295"] {
+        assert_eq!("root:".parse(), owner(Some(0), Some(0)));
+        for wrong in [
+            "",
+            ":",
+            "no such user",
+            "1:no such group",
+            "4294967295",
+            "4000000001:",
+        ] {
             assert!(wrong.parse::<Owner>().is_err(), "{wrong}");
         }
     }

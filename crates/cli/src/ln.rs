@@ -1,5 +1,6 @@
 //! `fusewire ln`
 
+use crate::args::LongSource;
 use crate::context::Context;
 use crate::operands;
 use crate::paths;
@@ -11,12 +12,14 @@ use std::path::{Path, PathBuf};
 /// Gives files of the source further names, or makes symbolic links.
 #[derive(Args, Debug)]
 pub struct Ln {
-    /// Make symbolic links; SRC is what they hold, whether it exists or not. (-s is the source.)
-    #[arg(long, visible_alias = "soft")]
+    /// Make symbolic links; SRC is what they hold, whether it exists or not
+    #[arg(short, long)]
     pub symbolic: bool,
     /// Remove what has the new name already, unless it is a directory
     #[arg(short, long)]
     pub force: bool,
+    #[command(flatten)]
+    pub long_source: LongSource,
     /// Files, and at last the new name, or the directory for the new names
     #[arg(required = true, num_args = 2.., value_parser = crate::args::plain_path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,

@@ -37,6 +37,7 @@ mod sorted;
 mod source;
 mod stat;
 mod stats;
+mod steady;
 mod touch;
 mod tree;
 mod truncate;

@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 pub struct Mv {
     /// Replace nothing
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "force")]
     pub no_clobber: bool,
+    /// Replace what is there, as is done without -n
+    #[arg(short, long)]
+    pub force: bool,
     /// Old names, and at last the new one, or the directory to move into
     #[arg(required = true, num_args = 2.., value_parser = crate::args::path(), value_names = ["SRC", "DST"])]
     pub paths: Vec<PathBuf>,
@@ -21,48 +24,44 @@ pub struct Mv {
 
 /// Moves the operands.
 pub fn run(args: &Mv, context: &Context<'_>) {
-    match operands::targets(&args.paths, context) {
-        Err(problem) => context.report.problem(problem),
-        Ok(moves) => {
-            for (from, to) in moves {
-                if context.report.stopped() {
-                    break;
-                }
-                if let Err(problem) = one(args, context, &from, &to) {
-                    context.report.problem(problem);
-                }
-            }
-        }
-    }
+    operands::each_target(&args.paths, context, |from, to| {
+        one(args, context, from, to)
+    });
 }
 
 fn one(args: &Mv, context: &Context<'_>, from: &Path, to: &Path) -> Result<(), Problem> {
-    let moved = if args.no_clobber {
-        match context.client.rename_no_replace(from, to) {
-            Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {
-                return Err(Problem::about(to, "exists, so nothing was moved there"));
-            }
-            // The daemon cannot promise it, so it is looked at first.
-            Err(error) if error.errno() == Errno::INVAL.raw_os_error() => {
-                if context.client.symlink_metadata(to).is_ok() {
-                    return Err(Problem::about(to, "exists, so nothing was moved there"));
-                }
-                context.client.rename(from, to)
-            }
-            moved => moved,
-        }
-    } else {
-        context.client.rename(from, to)
+    let client = context.client;
+    let exists = || Problem::about(to, "exists, so nothing was moved there");
+    let mut moved = match args.no_clobber {
+        true => client.rename_no_replace(from, to),
+        false => client.rename(from, to),
     };
-    match moved {
-        Err(error) if error.errno() == Errno::INVAL.raw_os_error() => Err(Problem::about(
-            from,
-            "cannot be moved into itself; name another place",
-        )),
-        Err(error) if error.errno() == Errno::XDEV.raw_os_error() => Err(Problem::about(
-            from,
-            "is in another file system than the target; copy it with cp -r and remove it",
-        )),
-        moved => Ok(moved?),
+    if let Err(error) = &moved
+        && args.no_clobber
+    {
+        if error.errno() == Errno::EXIST.raw_os_error() {
+            return Err(exists());
+        }
+        // The daemon cannot promise it, so it is looked at first.
+        if error.errno() == Errno::INVAL.raw_os_error() {
+            match client.symlink_metadata(to) {
+                Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {}
+                found => return Err(found.map_or_else(Problem::from, |_| exists())),
+            }
+            moved = client.rename(from, to);
+        }
     }
+    moved.map_err(|error| {
+        let why = match Errno::from_raw_os_error(error.errno()) {
+            Errno::INVAL => "cannot be moved into itself; name another place",
+            Errno::XDEV => {
+                "is in another file system than the target; copy it with cp -a and remove it"
+            }
+            Errno::NOTEMPTY | Errno::EXIST => {
+                return Problem::about(to, "is a directory that is not empty; remove it first");
+            }
+            _ => return error.into(),
+        };
+        Problem::about(from, why)
+    })
 }

@@ -21,27 +21,25 @@ pub fn each(
     }
 }
 
-/// Runs `act` on each and on everything below, directories after what is in them, and reports what
-/// fails. Symbolic links are not followed.
-pub fn each_tree(
-    paths: &[PathBuf],
+/// Runs `act` on each source and where it goes, and reports what fails.
+pub fn each_target(
+    operands: &[PathBuf],
     context: &Context<'_>,
-    act: impl Fn(&Path) -> Result<(), Problem>,
+    act: impl Fn(&Path, &Path) -> Result<(), Problem>,
 ) {
-    each(paths, context, |top| {
-        for entry in context.client.walk(top).contents_first(true) {
-            if context.report.stopped() {
-                break;
-            }
-            let done = entry
-                .map_err(Problem::from)
-                .and_then(|entry| act(&entry.path()));
-            if let Err(problem) = done {
-                context.report.problem(problem);
+    match targets(operands, context) {
+        Err(problem) => context.report.problem(problem),
+        Ok(targets) => {
+            for (from, to) in targets {
+                if context.report.stopped() {
+                    break;
+                }
+                if let Err(problem) = act(&from, &to) {
+                    context.report.problem(problem);
+                }
             }
         }
-        Ok(())
-    });
+    }
 }
 
 /// Sources and where each of them goes: into the last operand if that is a directory, else the one

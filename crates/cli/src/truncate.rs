@@ -1,5 +1,6 @@
 //! `fusewire truncate`
 
+use crate::args::LongSource;
 use crate::context::Context;
 use crate::operands;
 use crate::report::Problem;
@@ -17,8 +18,10 @@ pub struct Truncate {
     pub no_create: bool,
     /// The new size in bytes, or in K, M, G, T of 1024; + and - change the size, < and > make it at
     /// most or at least so much, / and % round it down or up to a multiple
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(short, long, allow_hyphen_values = true)]
     pub size: NewSize,
+    #[command(flatten)]
+    pub long_source: LongSource,
     /// Paths in the source
     #[arg(required = true, value_parser = crate::args::path())]
     pub paths: Vec<PathBuf>,

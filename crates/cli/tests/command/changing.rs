@@ -55,6 +55,73 @@ fn cp_copies_within_the_source() {
 }
 
 #[test]
+fn cp_is_not_led_astray_by_what_is_there() {
+    everywhere(|place| {
+        for file in ["from/a", "from/b/c", "from/d", "else/kept"] {
+            place.write(file, file);
+        }
+        // A link in the place of a file is replaced, and one in that of a directory is not entered.
+        symlink("../else/kept", place.at("into")).unwrap();
+        fs::remove_file(place.at("into")).unwrap();
+        fs::create_dir_all(place.at("into/from")).unwrap();
+        symlink("../../else/kept", place.at("into/from/a")).unwrap();
+        symlink("../../else", place.at("into/from/b")).unwrap();
+        let done = place.run(["cp", "-r", "from", "into"]);
+        assert!(done.one_line(1).contains("into/from/b: File exists"));
+        assert_eq!(names(&place.at("else")), ["kept"], "{place}");
+        assert_eq!(fs::read(place.at("else/kept")).unwrap(), b"else/kept");
+        assert!(
+            fs::symlink_metadata(place.at("into/from/a"))
+                .unwrap()
+                .is_file()
+        );
+        assert_eq!(fs::read(place.at("into/from/d")).unwrap(), b"from/d");
+        // Without -r a link stands for what it leads to.
+        symlink("else/kept", place.at("link")).unwrap();
+        place.run(["cp", "from/a", "link"]).ok();
+        assert_eq!(fs::read(place.at("else/kept")).unwrap(), b"from/a");
+        // Neither is what a link leads to changed by changes of a tree.
+        let before = mode(place, "else/kept");
+        symlink("../else/kept", place.at("from/link")).unwrap();
+        place.run(["chmod", "-R", "700", "from", "link"]).ok();
+        assert_eq!(mode(place, "else/kept"), before);
+        assert_eq!(mode(place, "from/b/c"), 0o700);
+    });
+}
+
+#[test]
+fn cp_keeps_holes_and_replaces_what_it_cannot_write_when_forced() {
+    everywhere(|place| {
+        let sparse = fs::File::create(place.at("sparse")).unwrap();
+        sparse.set_len(64 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&sparse, b"data", 32 << 20).unwrap();
+        place.run(["cp", "sparse", "copy"]).ok();
+        let copy = fs::metadata(place.at("copy")).unwrap();
+        assert_eq!(copy.len(), 64 << 20);
+        assert!(copy.blocks() * 512 < 1 << 20, "{place}: {}", copy.blocks());
+        assert_eq!(
+            fs::read(place.at("copy")).unwrap()[32 << 20..][..4],
+            *b"data"
+        );
+    });
+    // As somebody who may not write to a file, but to its directory.
+    let place = Place::dir();
+    place.write("d/a", "a");
+    place.write("d/b", "b");
+    let set = |path: &str, mode| {
+        fs::set_permissions(place.at(path), Permissions::from_mode(mode)).unwrap();
+    };
+    set("d", 0o777);
+    set("d/a", 0o444);
+    set("d/b", 0o444);
+    let refused = place.run(["--as", "4000", "cp", "d/a", "d/b"]);
+    assert!(refused.one_line(1).contains("Permission denied"));
+    let forced = place.run(["--as", "4000", "cp", "-f", "d/a", "d/b"]);
+    assert_eq!(forced.err, "");
+    assert_eq!(fs::read(place.at("d/b")).unwrap(), b"a");
+}
+
+#[test]
 fn mv_gives_other_names() {
     everywhere(|place| {
         for file in ["a", "b", "d/x"] {
@@ -72,6 +139,13 @@ fn mv_gives_other_names() {
         );
         place.run(["mv", "b", "d"]).ok();
         assert_eq!(fs::read(place.at("d/b")).unwrap(), b"another");
+        place.write("b", "a third");
+        place.run(["mv", "-nf", "b", "d"]).ok();
+        assert_eq!(fs::read(place.at("d/b")).unwrap(), b"a third");
+        fs::create_dir_all(place.at("e/d")).unwrap();
+        place.write("e/d/full", "");
+        let refused = place.run(["mv", "d", "e"]);
+        assert!(refused.one_line(1).contains("is not empty"));
         let refused = place.run(["mv", "d", "d/below"]);
         assert!(
             refused.one_line(1).contains("cannot be moved into itself"),
@@ -95,7 +169,7 @@ fn ln_and_readlink_make_links_and_show_them() {
         place.write("d/file", "text");
         place.run(["ln", "d/file", "hard"]).ok();
         assert_eq!(fs::metadata(place.at("hard")).unwrap().nlink(), 2);
-        place.run(["ln", "--symbolic", "d/file", "soft"]).ok();
+        place.run(["ln", "-s", "d/file", "soft"]).ok();
         place.run(["ln", "--symbolic", "../nowhere", "d"]).ok();
         assert_eq!(
             place.run(["readlink", "soft", "d/nowhere"]).ok(),
@@ -112,7 +186,7 @@ fn ln_and_readlink_make_links_and_show_them() {
                 .one_line(1)
                 .contains("File exists")
         );
-        place.run(["ln", "--symbolic", "-f", "else", "soft"]).ok();
+        place.run(["ln", "-sf", "else", "soft"]).ok();
         let json = place.run(["readlink", "--json", "soft"]).ok();
         assert_eq!(json, "{\"path\":\"soft\",\"target\":\"else\"}\n");
         assert!(
@@ -155,8 +229,21 @@ fn chown_needs_somebody_who_may() {
             (meta.uid(), meta.gid())
         };
         assert_eq!((owner("d"), owner("d/a")), ((1234, 4321), (1234, 4321)));
+        // Who may not pass closed directories opens them before going in, and closes them after.
+        for (change, modes) in [("a-rwx", [0, 0]), ("u=rwX", [0o700, 0o600])] {
+            let args = ["--as", "1234:4321", "chmod", "-R", change, "d"];
+            place.run(args).ok();
+            assert_eq!(["d", "d/a"].map(|path| mode(&place, path)), modes);
+        }
         place.run(["chown", ":0", "d/a"]).ok();
         assert_eq!(owner("d/a"), (1234, 0));
+        place.run(["chown", "root:", "d/a"]).ok();
+        assert_eq!(owner("d/a"), (0, 0));
+        symlink("a", place.at("d/link")).unwrap();
+        place.run(["chown", "-h", "7:8", "d/link"]).ok();
+        assert_eq!(owner("d/a"), (0, 0));
+        place.run(["chown", "7:8", "d/link"]).ok();
+        assert_eq!(owner("d/a"), (7, 8));
     } else {
         println!("NOT TESTED: giving files away: this is not root");
     }
@@ -178,7 +265,7 @@ fn truncate_and_touch_set_sizes_and_times() {
         let size = || fs::metadata(place.at("new")).unwrap().len();
         assert_eq!(size(), 10 << 10);
         for (change, bytes) in [("-1k", 9 << 10), ("<5", 5), ("%4", 8), ("+1", 9), ("0", 0)] {
-            place.run(["truncate", "--size", change, "new"]).ok();
+            place.run(["truncate", "-s", change, "new"]).ok();
             assert_eq!(size(), bytes, "{change} on {place}");
         }
         place.run(["truncate", "-c", "--size", "1", "gone"]).ok();
