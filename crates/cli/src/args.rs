@@ -66,10 +66,21 @@ pub struct Common {
     #[arg(long = "as", global = true, value_name = "USER", value_parser = identity::parse)]
     pub identity: Option<Identity>,
 
+    /// Permission bits that new files do not get, in octal digits; without this, those of the process
+    #[arg(long, global = true, value_name = "MODE", value_parser = umask)]
+    pub umask: Option<u32>,
+
     /// Write what was sent and how long it took to standard error at the end
     #[arg(long, global = true, value_name = "FORMAT")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub stats: Option<Format>,
+}
+
+fn umask(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mask) if mask <= 0o777 && !text.starts_with('+') => Ok(mask),
+        _ => Err("a umask is octal digits up to 777, such as 022".to_owned()),
+    }
 }
 
 /// For commands that need -s for something else, as everybody expects: behind their name the source
@@ -374,6 +385,11 @@ impl Command {
             Command::Shell(_) => "shell",
             Command::Info(_) => "info",
         }
+    }
+
+    /// Whether it copies between the source and this host, and has unfinished files meanwhile.
+    pub fn copies(&self) -> bool {
+        matches!(self, Command::Get(_) | Command::Put(_))
     }
 }
 

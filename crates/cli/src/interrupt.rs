@@ -1,11 +1,12 @@
 //! Ctrl-C and the like.
 
 use fusewire::{Canceller, Client};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a command may take to wind down before its connection is cut.
@@ -18,16 +19,22 @@ const GRACE: Duration = Duration::from_secs(2);
 /// the signal in [`Interrupt::signal`] and cleans up itself. It is not waited for without end: after
 /// a grace period, or at the second signal, the connection is aborted, which ends every call; a
 /// third signal ends the process.
+///
+/// Of the commands of a shell Ctrl-C ends the one under way, by its canceller, and nothing else.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     signal: AtomicI32,
+    /// Signals since the command began.
+    count: AtomicUsize,
     wind_down: AtomicBool,
     client: Mutex<Option<Client>>,
     /// Of the command that a shell runs.
     canceller: Mutex<Option<Canceller>>,
+    /// How the terminal was before lines were edited on it.
+    terminal: Mutex<Option<Termios>>,
 }
 
 impl Interrupt {
@@ -42,8 +49,8 @@ impl Interrupt {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                for (nth, signal) in signals.forever().enumerate() {
-                    state.take(nth, signal);
+                for signal in signals.forever() {
+                    state.take(signal);
                 }
             })?;
         Ok(interrupt)
@@ -56,23 +63,34 @@ impl Interrupt {
 
     /// The connection that calls may be waiting in.
     pub fn watch(&self, client: &Client) {
-        *self.0.client() = Some(client.clone());
+        *locked(&self.0.client) = Some(client.clone());
     }
 
     /// There is no connection any more.
     pub fn unwatch(&self) {
-        *self.0.client() = None;
+        *locked(&self.0.client) = None;
     }
 
-    /// From now on Ctrl-C ends the calls of one command of several.
-    pub fn cancel_by(&self, canceller: Canceller) {
-        *self.0.canceller() = Some(canceller);
+    /// When a signal ends the process, the terminal is to be as it is now.
+    pub fn keep_terminal(&self) {
+        *locked(&self.0.terminal) = tcgetattr(io::stdin()).ok();
     }
 
-    /// That command is over, and with it what was asked of it.
+    /// A shell runs a command, whose calls are ended by `canceller`.
+    pub fn command_begins(&self, canceller: Canceller) {
+        self.0.count.store(0, Ordering::Release);
+        *locked(&self.0.canceller) = Some(canceller);
+    }
+
+    /// That command is over, and with it what Ctrl-C has asked of it. Another signal is for the
+    /// shell.
     pub fn command_is_over(&self) {
-        *self.0.canceller() = None;
-        self.0.signal.store(0, Ordering::Release);
+        *locked(&self.0.canceller) = None;
+        self.0.wind_down.store(false, Ordering::Release);
+        let _ = self
+            .0
+            .signal
+            .compare_exchange(SIGINT, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The first signal that came, if one did.
@@ -84,50 +102,51 @@ impl Interrupt {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
-    fn client(&self) -> std::sync::MutexGuard<'_, Option<Client>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn canceller(&self) -> std::sync::MutexGuard<'_, Option<Canceller>> {
-        self.canceller
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(self: &Arc<Self>, nth: usize, signal: i32) {
-        if signal == SIGINT
-            && let Some(canceller) = &*self.canceller()
-        {
-            self.signal.store(signal, Ordering::Release);
-            canceller.cancel();
-            return;
-        }
-        if !self.wind_down.load(Ordering::Acquire) || nth > 1 {
-            // A daemon of ours sees its connection close, and ends.
-            std::process::exit(exit_code(signal));
+    fn take(self: &Arc<Self>, signal: i32) {
+        let nth = self.count.fetch_add(1, Ordering::AcqRel);
+        let canceller = locked(&self.canceller).clone();
+        let canceller = canceller.filter(|_| signal == SIGINT);
+        let winds_down = self.wind_down.load(Ordering::Acquire);
+        if canceller.is_none() && (!winds_down || nth > 1) {
+            self.exit(signal);
         }
         let _ = self
             .signal
             .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
-        if nth > 0 {
-            self.abort();
-            return;
-        }
         let state = Arc::clone(self);
-        let cut = move || {
-            std::thread::sleep(GRACE);
-            state.abort();
+        let cut = move || match &canceller {
+            Some(canceller) => canceller.cancel(),
+            None => {
+                if let Some(client) = &*locked(&state.client) {
+                    client.abort();
+                }
+            }
         };
-        if std::thread::Builder::new().spawn(cut).is_err() {
-            self.abort();
+        if !winds_down || nth > 0 {
+            return cut();
+        }
+        let later = cut.clone();
+        let later = move || {
+            std::thread::sleep(GRACE);
+            later();
+        };
+        if std::thread::Builder::new().spawn(later).is_err() {
+            cut();
         }
     }
 
-    fn abort(&self) {
-        if let Some(client) = &*self.client() {
-            client.abort();
+    fn exit(&self, signal: i32) -> ! {
+        if let Some(terminal) = &*locked(&self.terminal) {
+            // It may be gone.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, terminal);
         }
+        // A daemon of ours sees its connection close, and ends.
+        std::process::exit(exit_code(signal));
     }
 }
 

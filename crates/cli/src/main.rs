@@ -113,9 +113,9 @@ fn run(what: &Command, common: &Common) -> i32 {
             return 1;
         }
     };
-    let copies = matches!(what, Command::Get(_) | Command::Put(_));
     // What is copied keeps the rights it has.
-    let connect = Connect::new(common, copies.then_some(0));
+    let umask = if what.copies() { Some(0) } else { common.umask };
+    let connect = Connect::new(common, umask);
     let session = match connect.open(source) {
         Ok(session) => session,
         Err(why) => {
@@ -125,13 +125,13 @@ fn run(what: &Command, common: &Common) -> i32 {
     };
     let report = Report::new(name, interrupt.clone());
     interrupt.watch(&session.client);
-    if copies {
+    if what.copies() {
         interrupt.wind_down();
     }
     let status = match what {
         Command::Shell(args) => shell::run(args, &session, &interrupt, common),
         _ => {
-            let printed = command(what, &session, &report, common);
+            let printed = command(what, &session.client, &session, &report, common);
             outcome(printed, &report, &session.client)
         }
     };
@@ -156,20 +156,18 @@ fn outcome(printed: io::Result<()>, report: &Report, client: &Client) -> i32 {
     }
 }
 
-/// Runs the command.
+/// Runs the command in a session, by a client handle of it.
 ///
 /// # Errors
 /// When the output cannot be written. Everything else goes to the report.
 fn command(
     command: &Command,
+    client: &Client,
     session: &Session,
     report: &Report,
     common: &Common,
 ) -> io::Result<()> {
-    let context = Context {
-        client: &session.client,
-        report,
-    };
+    let context = Context { client, report };
     match command {
         Command::Ls(args) => ls::run(args, &context)?,
         Command::Tree(args) => tree::run(args, &context)?,

@@ -71,7 +71,7 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// What an errno means, and what to do where that is not plain.
-fn reason(errno: i32) -> String {
+pub fn reason(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     let text = text
         .strip_suffix(&format!(" (os error {errno})"))

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 /// Works with extended attributes. Symbolic links are not followed.
 #[derive(Args, Debug)]
+#[command(arg_required_else_help = false)]
 pub struct Xattr {
     #[command(subcommand)]
     pub action: Action,

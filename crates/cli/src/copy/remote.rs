@@ -124,6 +124,9 @@ impl<'a> RemoteDir<'a> {
     ) -> fusewire::Result<()> {
         self.replace(name, |client, at| {
             client.mknod(at, kind | attributes.mode, device)?;
+            if attributes.mode & client.umask() != 0 {
+                client.set_permissions(at, Permissions::from_mode(attributes.mode))?;
+            }
             client.set_symlink_times(at, attributes.times())
         })
     }
@@ -163,7 +166,7 @@ impl Drop for RemoteDir<'_> {
             return;
         };
         let client = self.copying.client;
-        let rights = if attributes.mode & FILL == FILL {
+        let rights = if attributes.mode & FILL == FILL && attributes.mode & client.umask() == 0 {
             Ok(())
         } else {
             client.set_permissions(&self.path, Permissions::from_mode(attributes.mode))

@@ -110,7 +110,7 @@ pub fn run(args: &Doctor, common: &Common) -> i32 {
         daemons::id_mapping(),
     ];
     if let Some(source) = &common.source {
-        findings.push(match Connect::new(common, None).open(source) {
+        findings.push(match Connect::new(common, common.umask).open(source) {
             Ok(session) => {
                 let agreed = session.client.negotiated();
                 let found = format!(

@@ -31,7 +31,7 @@ fn many_commands_run_over_one_connection() {
         place.write("local.txt", "text");
         let done = shell(
             place,
-            &[],
+            &["--no-history"],
             "# a remark\n\
              mkdir -p a/b 'with space'\n\
              cd a\n\
@@ -78,10 +78,88 @@ fn an_error_ends_a_shell_only_when_told() {
     let done = shell(&place, &["-e"], "rm gone\nmkdir b\n");
     assert!(done.one_line(1).contains("gone"));
     assert_eq!(names(place.served.path()), ["a"]);
-    // What is for outside of it.
-    for wrong in ["shell", "bench core", "doctor"] {
-        assert_eq!(shell(&place, &[], wrong).one_line(2).lines().count(), 1);
+    // What is for outside of it, and for all of it.
+    for (wrong, what) in [
+        ("shell", "this is one"),
+        ("bench core", "outside"),
+        ("doctor", "outside"),
+        ("ls -s mem:", "--source is for all of a shell"),
+        ("ln -s --source mem: a b", "--source is for all of a shell"),
+        ("ls --stats", "--stats is for all of a shell"),
+        ("ls 'a", "a quote is not closed"),
+        ("cd a b", "one operand"),
+    ] {
+        let done = shell(&place, &[], wrong);
+        assert!(done.one_line(2).contains(what), "{wrong}: {}", done.err);
     }
+}
+
+#[test]
+fn names_of_any_bytes_can_be_said_as_they_are_shown() {
+    let place = Place::dir();
+    let script =
+        b"touch $'\\377' $'a\\nb' 'it'\\''s' \xfe *\nfind --name '*[!s]' --json\nfind $'/a\\nb'\n";
+    let mut command = place.command(["shell"]);
+    let input = place.here.path().join("script");
+    std::fs::write(&input, script).unwrap();
+    command.stdin(std::fs::File::open(&input).unwrap());
+    let text = Done::of(command.output().unwrap()).ok();
+    assert!(text.contains("\"path_hex\":\"2fff\""), "{text}");
+    assert!(text.contains("\"path_hex\":\"2ffe\""), "{text}");
+    assert!(text.contains("\"path\":\"/*\""), "{text}");
+    assert!(text.ends_with("/a\nb\n"), "{text}");
+    assert!(place.at("it's").exists());
+}
+
+#[test]
+fn a_command_in_a_shell_may_be_on_behalf_of_another() {
+    let place = Place::dir();
+    place.write("secret", "text");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(place.at("secret"), mode).unwrap();
+    let done = shell(&place, &[], "cat --as 4000 secret\ncat secret\n");
+    assert!(
+        done.one_line(1).contains("Permission denied"),
+        "{}",
+        done.err
+    );
+    assert_eq!(done.out, b"text");
+}
+
+#[test]
+fn new_files_get_what_the_umask_leaves_them_and_copies_what_they_had() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    everywhere(|place| {
+        let here = place.here.path().join("tree");
+        crate::places::write(&here.join("file"), "text");
+        for (path, mode) in [(here.join("file"), 0o666), (here.clone(), 0o777)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let mode = |path: &str| std::fs::metadata(place.at(path)).unwrap().mode() & 0o777;
+        let script = format!("mkdir dir\ntouch file\nput -r '{}' copy\n", here.display());
+        let mut command = place.command(["--umask", "027", "shell"]);
+        command.env_remove("XDG_STATE_HOME");
+        feed(command, &script).ok();
+        let modes = ["dir", "file", "copy", "copy/file"].map(mode);
+        assert_eq!(modes, [0o750, 0o640, 0o777, 0o666], "{place}");
+    });
+    let wrong = Place::dir().run(["--umask", "8", "ls"]);
+    assert!(wrong.one_line(2).contains("octal digits"), "{}", wrong.err);
+}
+
+#[test]
+fn help_names_every_command_of_a_shell() {
+    let place = Place::dir();
+    let text = shell(&place, &[], "help\n").ok();
+    for word in ["cd", "pwd", "lcd", "lpwd", "help", "exit", "ls", "xattr"] {
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with(&format!("{word} ")))
+        );
+    }
+    assert!(!text.contains("\nbench") && !text.contains("\nshell"));
+    let text = shell(&place, &[], "help mv\n").ok();
+    assert!(text.contains("--no-clobber"), "{text}");
 }
 
 #[test]

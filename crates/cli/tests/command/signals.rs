@@ -5,7 +5,8 @@ use crate::places::{
 };
 use std::ffi::OsStr;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 fn start<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> Child {
     place
@@ -111,6 +112,65 @@ fn an_interrupted_large_file_is_not_there() {
     });
 }
 
+/// A shell that waits for lines, and its first line.
+fn shell(mut command: Command, line: &str) -> (Child, ChildStdin) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the shell starts");
+    let mut input = child.stdin.take().expect("it has one");
+    input.write_all(line.as_bytes()).expect("it reads");
+    (child, input)
+}
+
+#[test]
+fn in_a_shell_an_interrupt_ends_the_copy_alone_and_a_termination_all() {
+    everywhere(|place| {
+        let here = place.here.path();
+        large(&place.at("large"));
+        fs::create_dir(here.join("from")).unwrap();
+        large(&here.join("from/large"));
+        fs::create_dir(place.at("to")).unwrap();
+        let get = format!("get /large '{}'\n", here.join("copy").display());
+        let put = format!("put '{}' /to\n", here.join("from/large").display());
+        for (line, target) in [(get, here.to_path_buf()), (put, place.at("to"))] {
+            for (name, code, out) in [("INT", 130, "/\n"), ("TERM", 143, "")] {
+                let (child, mut input) = shell(place.command(["shell"]), &line);
+                until("the temporary file", || {
+                    names(&target).iter().any(is_temporary)
+                });
+                signal(&child, name);
+                // After a termination nobody reads it.
+                let _ = input.write_all(b"pwd\n");
+                drop(input);
+                let done = end(child);
+                assert!(done.one_line(code).contains("interrupted"), "{place}");
+                assert_eq!(String::from_utf8_lossy(&done.out), out, "{place}");
+                let left = names(&target);
+                assert!(!left.iter().any(is_temporary), "{place}: {left:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn in_a_shell_an_interrupt_ends_what_has_no_end() {
+    let mut command = crate::places::fusewire();
+    command.args(["-s", "synthetic:endless", "shell"]);
+    let (mut child, mut input) = shell(command, "find /\n");
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0; 4096]).unwrap();
+    signal(&child, "INT");
+    input.write_all(b"pwd\n").unwrap();
+    drop(input);
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"\n/\n"));
+    assert!(end(child).one_line(130).contains("find: interrupted"));
+}
+
 #[test]
 fn a_command_that_only_reads_ends_at_once() {
     everywhere(|place| {
@@ -119,7 +179,12 @@ fn a_command_that_only_reads_ends_at_once() {
         let mut child = start(place, ["cat", "/large"]);
         // Its output is read no further: it is blocked in writing.
         let mut first = [1];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut first)
+            .unwrap();
         signal(&child, "INT");
         let output = child.stdout.take();
         let done = end(child);

@@ -2,11 +2,13 @@
 
 use crate::places::{Place, write};
 use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-/// What the command writes to a terminal that is so wide.
-fn on_terminal(place: &Place, columns: u32, args: &str) -> String {
+/// The command on a terminal that is so wide.
+fn terminal(place: &Place, columns: u32, args: &str) -> Command {
     let template = place.command::<&str>([]);
     let program = env!("CARGO_BIN_EXE_fusewire");
     let mut command = Command::new("script");
@@ -15,16 +17,20 @@ fn on_terminal(place: &Place, columns: u32, args: &str) -> String {
             command.env(key, value);
         }
     }
-    let output = command
+    command
         .env("TERM", "xterm")
         .args(["-q", "-e", "-c"])
         .arg(format!(
             "stty cols {columns} rows 24; exec '{program}' {args}"
         ))
-        .arg("/dev/null")
-        .stdin(Stdio::null())
-        .output()
-        .expect("script");
+        .arg("/dev/null");
+    command
+}
+
+/// What the command writes to a terminal that is so wide.
+fn on_terminal(place: &Place, columns: u32, args: &str) -> String {
+    let mut command = terminal(place, columns, args);
+    let output = command.stdin(Stdio::null()).output().expect("script");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout)
         .unwrap()
@@ -84,4 +90,57 @@ fn a_copy_shows_a_bar_on_a_terminal_only() {
             target.as_ref(),
         ])
         .ok();
+}
+
+/// Types each line when there is a prompt; returns what is shown.
+fn type_into_shell(mut shell: Command, lines: &[&str]) -> String {
+    let mut child = shell
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script");
+    let mut keys = child.stdin.take().unwrap();
+    let mut screen = child.stdout.take().unwrap();
+    let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
+    for line in lines {
+        let before = shown.len();
+        while !shown[before..].windows(PROMPT.len()).any(|w| w == PROMPT) {
+            let got = screen.read(&mut chunk).unwrap();
+            assert_ne!(got, 0, "no prompt: {}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&chunk[..got]);
+        }
+        keys.write_all(line.as_bytes()).unwrap();
+    }
+    screen.read_to_end(&mut shown).unwrap();
+    drop(keys);
+    let status = child.wait().unwrap();
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(status.success(), "{shown:?}");
+    shown
+}
+
+/// The prompt in the root, and where the cursor goes then.
+const PROMPT: &[u8] = b"fusewire:/> \r\x1b[12C";
+
+#[test]
+fn a_shell_on_a_terminal_has_a_prompt_and_a_history() {
+    let place = Place::dir();
+    place.write("a long name", "");
+    let state = place.here.path().join("state");
+    let shell = |args: &str, lines: &[&str]| {
+        let mut command = terminal(&place, 80, &format!("shell {args}"));
+        command.env("XDG_STATE_HOME", &state);
+        type_into_shell(command, lines)
+    };
+    let shown = shell("--no-history", &["ls\r", "rm gone\r", "exit\r"]);
+    assert!(shown.contains("\n'a long name'\r\n"), "{shown:?}");
+    // What failed was said; the shell itself did not fail.
+    assert!(shown.contains("cannot stat /gone"), "{shown:?}");
+    assert!(!state.exists());
+    // Tab completes, Ctrl-C drops a line, Ctrl-D ends it all.
+    let shown = shell("", &["readl\tq\u{3}", "stat a\t\r", " ls\r", "\u{4}"]);
+    assert!(shown.contains("File: '/a long name'"), "{shown:?}");
+    let history = fs::read_to_string(state.join("fusewire/history")).unwrap();
+    let kept: Vec<&str> = history.lines().skip(1).map(str::trim_end).collect();
+    assert_eq!(kept, ["stat 'a long name'"]);
 }
