@@ -2,6 +2,7 @@
 
 use crate::bench;
 use crate::find;
+use crate::show::json;
 use crate::source::Source;
 use crate::{chmod, chown, cp, cwd, df, doctor, identity, ln, manual, mv, readlink, shell, touch};
 use crate::{truncate, xattr};
@@ -173,8 +174,7 @@ pub struct Ls {
     /// List directories below, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Write one JSON object a line, with attributes
-    #[arg(long, conflicts_with = "long")]
+    #[arg(long, conflicts_with = "long", help = json::help_with_attributes("path"))]
     pub json: bool,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
@@ -193,8 +193,7 @@ pub struct Tree {
     #[arg(short = 'L', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..).map(|n| n as usize))]
     pub level: Option<usize>,
-    /// Write one JSON object a line
-    #[arg(long)]
+    #[arg(long, help = json::help("path, depth, type (a letter as for find), target of links"))]
     pub json: bool,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
@@ -227,8 +226,7 @@ pub struct Find {
     /// End each path with a NUL byte instead of a newline
     #[arg(long, conflicts_with = "json")]
     pub print0: bool,
-    /// Write one JSON object a line, with attributes
-    #[arg(long)]
+    #[arg(long, help = json::help_with_attributes("path, depth"))]
     pub json: bool,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
@@ -261,8 +259,8 @@ pub struct Du {
     /// Show sizes with units, such as 1.5M
     #[arg(short = 'h', long = "human-readable")]
     pub human: bool,
-    /// Write one JSON object a line, with numbers of bytes
     #[arg(long, conflicts_with = "human")]
+    #[arg(help = json::help("path, depth, bytes; with -c at last bytes, total (true)"))]
     pub json: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
@@ -279,8 +277,7 @@ pub struct Stat {
     /// Follow symbolic links
     #[arg(short = 'L', long)]
     pub dereference: bool,
-    /// Write one JSON object a line
-    #[arg(long)]
+    #[arg(long, help = json::help_with_attributes("path, target of links"))]
     pub json: bool,
     /// Paths in the source
     #[arg(required = true, value_parser = path())]
@@ -353,7 +350,8 @@ pub struct Mkdir {
 
 #[derive(Args, Debug)]
 pub struct Info {
-    /// Write one JSON object
+    /// Write one JSON object on a line: source, daemon, protocol, transport, file_system, each an
+    /// object with the facts that are shown without it
     #[arg(long)]
     pub json: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::paths;
-use crate::show::json::Object;
+use crate::show::json::{self, Object};
 use crate::show::output::Output;
 use crate::show::size::human;
 use clap::Args;
@@ -21,9 +21,9 @@ pub struct Df {
     /// Show sizes with units, such as 1.5M
     #[arg(short = 'h', long = "human-readable")]
     pub human: bool,
-    /// Write one JSON object a line: path, size_bytes, used_bytes, available_bytes, files,
-    /// files_free, block_bytes, name_max_bytes
     #[arg(long, conflicts_with_all = ["human", "inodes"])]
+    #[arg(help = json::help("path, size_bytes, used_bytes, available_bytes, files, files_free, \
+        block_bytes, name_max_bytes"))]
     pub json: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]

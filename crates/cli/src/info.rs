@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// # Errors
 /// When the output cannot be written.
 pub fn run(args: &Info, session: &Session, context: &Context<'_>) -> io::Result<()> {
-    let statfs = match session.client.statfs("/") {
+    let statfs = match context.client.statfs("/") {
         Ok(statfs) => Some(statfs),
         Err(error) => {
             context.report.problem(error.into());
@@ -22,7 +22,7 @@ pub fn run(args: &Info, session: &Session, context: &Context<'_>) -> io::Result<
     let facts = facts(session, &session.client.negotiated(), statfs.as_ref());
     let mut out = io::stdout().lock();
     if args.json {
-        writeln!(out, "{facts:#}")?;
+        writeln!(out, "{facts}")?;
     } else {
         write!(out, "{}", text(&facts))?;
     }

@@ -262,7 +262,8 @@ impl<'a> Listing<'a> {
         let Context { client, report } = self.context;
         let entry = |name: &str| {
             let path = here.join(name.as_ref());
-            let found = self.args.long.then(|| client.metadata(path));
+            let wanted = self.args.long || self.args.json;
+            let found = wanted.then(|| client.metadata(path));
             let meta = found.transpose().unwrap_or_else(|error| {
                 report.problem(error.into());
                 None

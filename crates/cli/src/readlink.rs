@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::paths;
 use crate::report::Problem;
-use crate::show::json::Object;
+use crate::show::json::{self, Object};
 use crate::show::output::Output;
 use clap::Args;
 use std::io::{self, Write};
@@ -16,8 +16,7 @@ pub struct Readlink {
     /// Show the path from the root to what each path leads to in the end
     #[arg(short = 'f', long)]
     pub canonicalize: bool,
-    /// Write one JSON object a line: path, target
-    #[arg(long)]
+    #[arg(long, help = json::help("path, target"))]
     pub json: bool,
     /// Paths in the source
     #[arg(required = true, value_parser = crate::args::path())]

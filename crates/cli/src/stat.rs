@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use rustix::fs::{major, minor};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Shows the attributes of the operands.
 ///
@@ -27,19 +27,35 @@ pub fn run(args: &Stat, context: &Context<'_>) -> io::Result<()> {
             break;
         }
         match look(args, context, path) {
-            Ok((_, meta)) if args.json => Object::default()
-                .name("path", path.as_os_str().as_bytes())
-                .attributes(&meta)
-                .write(&mut out)?,
-            Ok((name, meta)) => write!(out, "{}", Shown(&name, &meta, &mut people, &zone).text())?,
+            Ok((meta, target)) if args.json => {
+                let mut object = Object::default()
+                    .name("path", path.as_os_str().as_bytes())
+                    .attributes(&meta);
+                if let Some(target) = target {
+                    object = object.name("target", target.as_os_str().as_bytes());
+                }
+                object.write(&mut out)?;
+            }
+            Ok((meta, target)) => {
+                let quoted = |path: &Path| quote::for_terminal(path.as_os_str().as_bytes());
+                let mut name = quoted(path);
+                if let Some(target) = target {
+                    name = format!("{name} -> {}", quoted(&target));
+                }
+                write!(out, "{}", Shown(&name, &meta, &mut people, &zone).text())?;
+            }
             Err(problem) => context.report.problem(problem),
         }
     }
     out.flush()
 }
 
-/// The name to show, with a link's target, and the attributes.
-fn look(args: &Stat, context: &Context<'_>, path: &Path) -> Result<(String, Metadata), Problem> {
+/// The attributes, and where a link leads.
+fn look(
+    args: &Stat,
+    context: &Context<'_>,
+    path: &Path,
+) -> Result<(Metadata, Option<PathBuf>), Problem> {
     let path = paths::check(path)?;
     let client = context.client;
     let meta = if args.dereference {
@@ -47,13 +63,8 @@ fn look(args: &Stat, context: &Context<'_>, path: &Path) -> Result<(String, Meta
     } else {
         client.symlink_metadata(path)?
     };
-    let mut name = quote::for_terminal(path.as_os_str().as_bytes());
-    if meta.is_symlink() {
-        let target = client.read_link(path)?;
-        let target = quote::for_terminal(target.as_os_str().as_bytes());
-        name = format!("{name} -> {target}");
-    }
-    Ok((name, meta))
+    let target = meta.is_symlink().then(|| client.read_link(path));
+    Ok((meta, target.transpose()?))
 }
 
 struct Shown<'a>(&'a str, &'a Metadata, &'a mut People, &'a TimeZone);

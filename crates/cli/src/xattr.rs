@@ -2,15 +2,15 @@
 
 use crate::context::Context;
 use crate::paths;
-use crate::report::Problem;
-use crate::show::json::Object;
+use crate::report::{Problem, shown};
+use crate::show::json::{self, Object};
 use crate::show::output::Output;
 use clap::{Args, Subcommand};
 use fusewire::SetXattr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Works with extended attributes. Symbolic links are not followed.
 #[derive(Args, Debug)]
@@ -22,21 +22,21 @@ pub struct Xattr {
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Show the names of the attributes, or the values, too
+    /// Show the names of the attributes, or the values, too, quoted where they do not print
     List {
         /// Show the values, too
         #[arg(short, long)]
         values: bool,
-        /// Write one JSON object a line: path, name, and with -v value, or value_hex when it is no
-        /// text
-        #[arg(long)]
+        #[arg(long, help = json::help("path, name, and with -v value"))]
         json: bool,
         /// Paths in the source
         #[arg(required = true, value_parser = crate::args::path())]
         paths: Vec<PathBuf>,
     },
-    /// Write the value of an attribute to standard output
+    /// Write the value of an attribute to standard output: quoted on a terminal, else as it is
     Get {
+        #[arg(long, help = json::help("path, name, value"))]
+        json: bool,
         /// Name, such as user.comment
         name: OsString,
         /// Path in the source
@@ -86,23 +86,36 @@ pub fn run(args: &Xattr, context: &Context<'_>) -> io::Result<()> {
                 if context.report.stopped() {
                     break;
                 }
+                if paths.len() > 1 && !json {
+                    out.name(path.as_os_str().as_bytes())?;
+                    out.write_all(b":")?;
+                    out.end_line()?;
+                }
                 if let Err(problem) = list(context, path, *values, *json, &mut out)? {
                     context.report.problem(problem);
                 }
             }
             out.flush()
         }
-        Action::Get { name, path } => {
+        Action::Get { json, name, path } => {
             let value = paths::check(path).and_then(|path| Ok(client.get_xattr(path, name)?));
             match value {
                 Err(problem) => context.report.problem(problem),
                 Ok(None) => {
-                    let reason = format!("has no attribute {}", name.display());
+                    let reason = format!("has no attribute {}", shown(Path::new(name)));
                     context.report.problem(Problem::about(path, reason));
                 }
                 Ok(Some(value)) => {
                     let mut out = Output::new();
-                    out.name(&value)?;
+                    if *json {
+                        object(path, name).name("value", &value).write(&mut out)?;
+                    } else {
+                        out.name(&value)?;
+                        // What is a value elsewhere is a line there.
+                        if out.is_terminal() {
+                            out.end_line()?;
+                        }
+                    }
                     out.flush()?;
                 }
             }
@@ -132,10 +145,16 @@ pub fn run(args: &Xattr, context: &Context<'_>) -> io::Result<()> {
     }
 }
 
+fn object(path: &Path, name: &OsStr) -> Object {
+    Object::default()
+        .name("path", path.as_os_str().as_bytes())
+        .name("name", name.as_bytes())
+}
+
 /// The outer error is the output's, the inner one the file's.
 fn list(
     context: &Context<'_>,
-    path: &PathBuf,
+    path: &Path,
     values: bool,
     json: bool,
     out: &mut Output,
@@ -154,9 +173,7 @@ fn list(
         // One that has gone since the names were listed has no value.
         let value = value.flatten();
         if json {
-            let object = Object::default()
-                .name("path", path.as_os_str().as_bytes())
-                .name("name", name.as_bytes());
+            let object = object(path, &name);
             let object = match &value {
                 Some(value) => object.name("value", value),
                 None => object,

@@ -2,8 +2,27 @@
 
 use super::mode;
 use fusewire::Metadata;
+use rustix::fs::{major, minor};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
+
+/// What [`Object::attributes`] puts into an object, for people.
+const ATTRIBUTES: &str = "type (a letter as for find), size_bytes, mode (permission bits), links, \
+    uid, gid, inode, blocks (of 512 bytes), atime_secs, atime_nanos, mtime_secs, mtime_nanos, \
+    ctime_secs, ctime_nanos, and device_major and device_minor of devices";
+
+/// Help about `--json`, for an object with these fields.
+pub fn help(fields: &str) -> String {
+    format!(
+        "Write one JSON object a line: {fields}. Instead of a name that is no UTF-8 there is …_hex, \
+         its bytes in hexadecimal digits"
+    )
+}
+
+/// The same for fields besides the attributes of a file.
+pub fn help_with_attributes(fields: &str) -> String {
+    help(&format!("{fields}, {ATTRIBUTES}"))
+}
 
 /// An object on its way to a line.
 #[derive(Debug, Default)]
@@ -30,7 +49,16 @@ impl Object {
 
     /// What is known of a file.
     pub fn attributes(self, meta: &Metadata) -> Self {
-        self.put("type", mode::letter(meta.file_type()).to_string())
+        let kind = meta.file_type();
+        let device = (kind.is_block_device() || kind.is_char_device()).then(|| meta.rdev().into());
+        let object = match device {
+            Some(device) => self
+                .put("device_major", major(device))
+                .put("device_minor", minor(device)),
+            None => self,
+        };
+        object
+            .put("type", mode::letter(kind).to_string())
             .put("size_bytes", meta.len())
             .put("mode", meta.mode() & 0o7777)
             .put("links", meta.nlink())
@@ -39,9 +67,11 @@ impl Object {
             .put("inode", meta.ino())
             .put("blocks", meta.blocks())
             .put("atime_secs", meta.atime())
+            .put("atime_nanos", meta.atime_nsec())
             .put("mtime_secs", meta.mtime())
             .put("mtime_nanos", meta.mtime_nsec())
             .put("ctime_secs", meta.ctime())
+            .put("ctime_nanos", meta.ctime_nsec())
     }
 
     /// Writes the line.

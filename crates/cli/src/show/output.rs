@@ -18,6 +18,10 @@ impl Output {
         }
     }
 
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     /// Writes a name that somebody else has chosen.
     ///
     /// # Errors

@@ -299,7 +299,7 @@ fn xattr_sets_shows_and_removes() {
         command.args(["-s", "mem:", "shell"]);
         crate::shell::feed(command, script)
     };
-    let done = on_mem(
+    let first = on_mem(
         "touch a\n\
          xattr set user.b 'two words' a\n\
          xattr set user.a one a\n\
@@ -313,12 +313,30 @@ fn xattr_sets_shows_and_removes() {
                     user.b='two words'\nuser.a=one\n\
                     two words\
                     {\"name\":\"user.a\",\"path\":\"/a\",\"value\":\"one\"}\n";
+    assert!(
+        on_mem("xattr")
+            .one_line(2)
+            .contains("requires a subcommand")
+    );
+    let done = on_mem(
+        "touch a b\n\
+         xattr set user.a $'\\377\\n' a b\n\
+         xattr list -v a b\n\
+         xattr list -v --json a\n\
+         xattr get --json user.a b\n",
+    );
+    assert_eq!(
+        done.ok(),
+        "/a:\nuser.a=$'\\377\\n'\n/b:\nuser.a=$'\\377\\n'\n\
+         {\"name\":\"user.a\",\"path\":\"/a\",\"value_hex\":\"ff0a\"}\n\
+         {\"name\":\"user.a\",\"path\":\"/b\",\"value_hex\":\"ff0a\"}\n"
+    );
     let sorted = |text: &str| {
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
-    assert_eq!(sorted(&done.ok()), sorted(expected));
+    assert_eq!(sorted(&first.ok()), sorted(expected));
     let done = on_mem(
         "touch a\n\
          xattr set --replace user.a one a\n\

@@ -228,3 +228,45 @@ fn programs_get_a_line_of_json_for_each_file() {
         }
     });
 }
+
+#[test]
+fn every_field_of_json_is_in_the_help() {
+    let place = Place::dir();
+    fill(&place);
+    place.write("a", "");
+    for args in [
+        &["ls", "--json"][..],
+        &["find", "--json"],
+        &["tree", "--json"],
+        &["stat", "--json", "link", "a"],
+        &["du", "--json", "-a", "-c"],
+        &["df", "--json"],
+        &["readlink", "--json", "link"],
+        &["info", "--json"],
+        &["doctor", "--json"],
+    ] {
+        let help = place.run([args[0], "--help"]).ok();
+        // What is broken over lines, and hyphenated nowhere.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let out = place.run(args).ok();
+        assert!(out.lines().count() > 0);
+        for line in out.lines() {
+            let object: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(line).unwrap();
+            for key in object.keys() {
+                let words = help.split(|c: char| !c.is_alphanumeric() && c != '_');
+                assert!(words.into_iter().any(|word| word == key), "{args:?}: {key}");
+            }
+        }
+    }
+    // Names that are no UTF-8.
+    place
+        .run(["touch".as_ref(), OsStr::from_bytes(b"\xff")])
+        .ok();
+    for command in ["ls", "find", "tree", "du"] {
+        let mut args = vec![command, "--json"];
+        args.extend((command == "du").then_some("-a"));
+        let out = place.run(args).ok();
+        assert!(out.contains("\"path_hex\":\"2fff\""), "{command}: {out}");
+    }
+}
