@@ -22,7 +22,7 @@ mod ring;
 mod types;
 pub mod vhost_user;
 
-pub use device::{DeviceEnd, DeviceQueueId, DeviceRequest, RawDevice};
+pub use device::{DeviceEnd, DeviceQueueId, DeviceRequest, RawDevice, SharedPart};
 pub use inproc::{InProcOptions, InProcess, pair};
 pub use ring::{MAX_HEAD_BYTES, MAX_REPLY_HEAD_BYTES};
 pub use types::{Completion, Death, Limits, PeerFault, Refusal, Submission, SubmitError};

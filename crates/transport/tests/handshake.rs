@@ -7,6 +7,7 @@ use backend::*;
 use fusewire_transport::vhost_user::{ConnectError, Options, Step, Virtiofsd, connect, spawn};
 use fusewire_transport::{Death, Submission, Transport};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::net::Shutdown;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -74,6 +75,36 @@ fn hanging_up_at_any_step_is_said() {
         match failure(at, Misbehaviour::HangUp, &options()) {
             ConnectError::HungUp { step, .. } if acknowledged(at) => assert_eq!(step, expected),
             ConnectError::HungUp { step, .. } => assert_eq!(step, Step::SetOwner),
+            other => panic!("{expected}: {other}"),
+        }
+    }
+}
+
+/// The socket is open, and so are the eventfds.
+#[test]
+fn closing_one_direction_at_any_step_is_said() {
+    for (at, expected) in STEPS {
+        let how = Misbehaviour::HalfClose(Shutdown::Write);
+        match failure(at, how, &options()) {
+            ConnectError::HungUp { step, .. } if acknowledged(at) => assert_eq!(step, expected),
+            ConnectError::HungUp { step, .. } => assert_eq!(step, Step::SetOwner),
+            other => panic!("{expected}: {other}"),
+        }
+    }
+    // One that hears nothing more has answered; the next step cannot be said.
+    let next = STEPS.iter().skip(1).map(|(_, step)| *step);
+    for ((at, _), next) in STEPS.into_iter().zip(next.chain([Step::SetVringEnable])) {
+        if !acknowledged(at) {
+            continue;
+        }
+        let expected = match at {
+            SET_MEM_TABLE => Step::SetVringNum,
+            // Of the second queue.
+            SET_VRING_KICK => Step::SetVringBase,
+            _ => next,
+        };
+        match failure(at, Misbehaviour::HalfClose(Shutdown::Read), &options()) {
+            ConnectError::HungUp { step, .. } => assert_eq!(step, expected),
             other => panic!("{expected}: {other}"),
         }
     }

@@ -479,7 +479,9 @@ impl Engine {
                 // A node id that cannot be encoded was never a node of the peer's.
                 return true;
             };
-            self.transport.submit_oneway(&head[..len]).is_ok()
+            // Where there never will be room, they are not kept: the connection has ended, or the
+            // next reply finds that it has.
+            self.transport.submit_oneway(&head[..len]) != Err(SubmitError::Full)
         });
         if sent > 0 {
             self.counters.forgets.add(sent as u64);

@@ -176,6 +176,20 @@ impl Core {
         region.bytes(buffer.offset, buffer.len as usize)
     }
 
+    /// A part of the region that the rings live in.
+    pub(crate) fn ring_bytes(&self, at: u64, len: usize) -> SharedBytes<'_> {
+        self.ring.bytes(at, len)
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn arena(&self) -> SharedBytes<'_> {
+        let arena = self.arena.region();
+        arena.bytes(0, arena.len())
+    }
+
     /// Returns a chain with `len` bytes written.
     pub(crate) fn give_back(&self, head: Head, len: u32) {
         if self.work.give_back(head, len) {

@@ -19,7 +19,7 @@ pub(crate) use self::{
 };
 #[cfg(all(test, fusewire_sync = "loom"))]
 pub(crate) use self::{queue::DeviceQueue, work::Work};
-pub use raw::{DeviceQueueId, RawDevice};
+pub use raw::{DeviceQueueId, RawDevice, SharedPart};
 pub use request::DeviceRequest;
 
 use crate::types::{Death, Refusal};

@@ -86,7 +86,6 @@ impl<M: RingMemory> DeviceQueue<M> {
 
     /// Returns the chain that starts at `head`, with `len` bytes written.
     pub(crate) fn push(&mut self, head: u16, len: u32) {
-        self.taken[usize::from(head)] = false;
         self.write_entry(self.used, u32::from(head), len);
         self.used = self.used.wrapping_add(1);
         self.memory
@@ -110,8 +109,12 @@ impl<M: RingMemory> DeviceQueue<M> {
         }
     }
 
-    /// Writes the used entry that index `index` goes to, without publishing it.
-    pub(crate) fn write_entry(&self, index: u16, id: u32, len: u32) {
+    /// Writes the used entry that index `index` goes to, without publishing it. Once it is, the
+    /// driver may make chain `id` available again.
+    pub(crate) fn write_entry(&mut self, index: u16, id: u32, len: u32) {
+        if let Some(taken) = self.taken.get_mut(id as usize) {
+            *taken = false;
+        }
         let at = self.ring.used_entry(index);
         self.memory.store_u32(at, id);
         self.memory.store_u32(at + 4, len);

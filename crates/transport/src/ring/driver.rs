@@ -199,3 +199,88 @@ fn write_descriptor<M: RingMemory>(memory: &M, at: u64, part: Part, next: Option
     memory.store_u16(at + 12, part.flags | link);
     memory.store_u16(at + 14, next.unwrap_or(0));
 }
+
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+mod tests {
+    use super::*;
+    use crate::ring::parts::F_WRITE;
+    use fusewire_sync::atomic::{AtomicU32, Ordering};
+
+    /// Ring memory in which a peer rewrites every 32-bit word as soon as it has been read once: a
+    /// used entry is all that has any.
+    struct Fickle {
+        words: Vec<AtomicU32>,
+    }
+
+    impl Fickle {
+        /// Two 16-bit words have a place each, and so has every 32-bit word.
+        fn at(&self, at: u64) -> &AtomicU32 {
+            &self.words[at as usize / 2]
+        }
+    }
+
+    impl RingMemory for Fickle {
+        fn load_u16_acquire(&self, at: u64) -> u16 {
+            self.at(at).load(Ordering::Acquire) as u16
+        }
+        fn store_u16_release(&self, at: u64, value: u16) {
+            self.at(at).store(value.into(), Ordering::Release);
+        }
+        fn load_u16(&self, at: u64) -> u16 {
+            self.at(at).load(Ordering::Relaxed) as u16
+        }
+        fn store_u16(&self, at: u64, value: u16) {
+            self.at(at).store(value.into(), Ordering::Relaxed);
+        }
+        fn load_u32(&self, at: u64) -> u32 {
+            self.at(at).swap(u32::MAX, Ordering::Relaxed)
+        }
+        fn store_u32(&self, at: u64, value: u32) {
+            self.at(at).store(value, Ordering::Relaxed);
+        }
+        fn load_u64(&self, _at: u64) -> u64 {
+            panic!("a driver reads no descriptor")
+        }
+        fn store_u64(&self, at: u64, value: u64) {
+            self.at(at).store(value as u32, Ordering::Relaxed);
+        }
+        fn full_fence(&self) {}
+    }
+
+    #[test]
+    fn a_used_entry_is_read_once_and_a_descriptor_never() {
+        let (ring, end) = RingLayout::new(8, 0);
+        let words = (0..end.div_ceil(2)).map(|_| AtomicU32::new(0)).collect();
+        let memory = Arc::new(Fickle { words });
+        let mut queue = DriverQueue::new(Arc::clone(&memory), ring, true, Calls::OnRequest);
+        for token in 0..20 {
+            let parts = [0, F_WRITE].map(|flags| Part {
+                addr: 4096,
+                len: 40,
+                flags,
+            });
+            let chain = Chain {
+                token,
+                reply_head_bytes: 16,
+                writable_bytes: 40,
+            };
+            let head = queue.first_free().unwrap();
+            queue.push(parts.into_iter(), chain).unwrap();
+            // The device has it, and rewrites what it can.
+            for id in 0..8 {
+                for word in 0..8 {
+                    memory.store_u16(ring.desc_at(id) + 2 * word, u16::MAX);
+                }
+            }
+            let index = token as u16;
+            memory.store_u16(ring.avail_entry(index), u16::MAX);
+            memory.store_u16(ring.avail_idx(), 7);
+            memory.store_u32(ring.used_entry(index), head.into());
+            memory.store_u32(ring.used_entry(index) + 4, 33);
+            memory.store_u16_release(ring.used_idx(), index + 1);
+            assert_eq!(queue.pending(), Ok(1));
+            let used = queue.pop().unwrap();
+            assert_eq!((used.chain, used.len), (chain, 33));
+        }
+    }
+}

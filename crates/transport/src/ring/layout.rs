@@ -152,6 +152,11 @@ impl Plan {
         self.reply_cell(tag) + MAX_REPLY_HEAD_BYTES as u64
     }
 
+    /// Bytes of an indirect table.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
+
     /// Head cell of `tag`.
     pub(crate) fn head_cell(&self, tag: u32) -> u64 {
         (self.table(tag) + self.table_bytes).next_multiple_of(LINE)

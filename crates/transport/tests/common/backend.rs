@@ -4,6 +4,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -40,6 +41,8 @@ pub enum Misbehaviour {
     /// Nothing wrong.
     None,
     HangUp,
+    /// Closes one direction, and stays.
+    HalfClose(Shutdown),
     /// Says nothing and stays.
     Silence,
     /// Half an answer, then nothing.
@@ -131,8 +134,11 @@ impl Backend {
     fn serve(self, stream: &mut UnixStream) -> Option<Vec<OwnedFd>> {
         let mut kicks = Vec::new();
         let mut enabled = 0;
+        let mut stays = false;
         loop {
-            let message = receive(stream)?;
+            let Some(message) = receive(stream) else {
+                return stays.then_some(kicks);
+            };
             if message.request == self.at {
                 match self.how {
                     Misbehaviour::None => {}
@@ -141,6 +147,11 @@ impl Backend {
                         continue;
                     }
                     Misbehaviour::HangUp => return None,
+                    Misbehaviour::HalfClose(direction) => {
+                        // It is answered all the same, where that is still possible.
+                        stream.shutdown(direction).unwrap();
+                        stays = true;
+                    }
                     Misbehaviour::Silence => return Some(kicks),
                     Misbehaviour::HalfAnAnswer => {
                         let _ = stream.write_all(&message.request.to_ne_bytes());
