@@ -26,7 +26,7 @@ struct Between {
     near: UnixStream,
     /// To the daemon.
     far: UnixStream,
-    passing: [JoinHandle<()>; 2],
+    passing: Vec<JoinHandle<()>>,
     daemon: Child,
     _tree: tempfile::TempDir,
 }
@@ -45,6 +45,7 @@ impl Between {
             .arg(at("served"))
             .args(["--sandbox", "none", "--cache", "never"])
             .stdin(Stdio::null())
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -65,7 +66,7 @@ impl Between {
         };
         let (near, _) = listener.accept().unwrap();
         let twin = |stream: &UnixStream| stream.try_clone().unwrap();
-        let passing = [
+        let passing = vec![
             {
                 let (from, to) = (twin(&near), twin(&far));
                 thread::spawn(move || while pass_on(&from, &to).is_ok_and(|n| n > 0) {})
@@ -109,11 +110,19 @@ impl Between {
         self.signal(Signal::CONT);
         let _ = self.near.shutdown(Shutdown::Both);
         let _ = self.far.shutdown(Shutdown::Both);
-        for passing in self.passing {
+        for passing in self.passing.drain(..) {
             passing.join().unwrap();
         }
         self.daemon.wait().unwrap();
         assert_eq!(live(), 0, "threads");
+    }
+}
+
+impl Drop for Between {
+    /// A test that failed leaves no daemon, not even a paused one.
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
     }
 }
 
