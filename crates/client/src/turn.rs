@@ -125,3 +125,39 @@ mod tests {
         );
     }
 }
+
+#[cfg(all(test, fusewire_sync = "loom"))]
+mod loom_tests {
+    use super::*;
+    use fusewire_sync::{Arc, thread};
+
+    /// Somebody goes on, and two wait, one of whom is cancelled meanwhile: the other gets the turn,
+    /// whichever of them was woken. A turn that is lost is a deadlock, which loom reports.
+    #[test]
+    fn loom_a_turn_is_not_lost_with_who_is_cancelled() {
+        loom::model(|| {
+            let turn = Arc::new(Turn::new());
+            let (patient, cancelled) = (Token::new(), Arc::new(Token::new()));
+            let taken = turn.take(&patient).unwrap();
+            let gives_up = {
+                let (turn, token) = (Arc::clone(&turn), Arc::clone(&cancelled));
+                thread::spawn("gives up", move || match turn.take(&token).map(drop) {
+                    Ok(()) | Err(Errno::INTR) => {}
+                    Err(errno) => panic!("{errno}"),
+                })
+            };
+            let waits = {
+                let turn = Arc::clone(&turn);
+                thread::spawn("waits", move || {
+                    turn.take(&Token::new()).map(drop).unwrap();
+                })
+            };
+            cancelled.cancel();
+            turn.wake_waiting();
+            drop(taken);
+            gives_up.unwrap().join().unwrap();
+            waits.unwrap().join().unwrap();
+            assert!(!turn.state.lock().taken);
+        });
+    }
+}

@@ -309,3 +309,23 @@ fn a_flood_of_forgets_through_the_smallest_ring_gets_there() {
     });
     ends_clean(client, server);
 }
+
+/// Nobody waits for a RELEASE, but a daemon that takes requests in order has taken it before the
+/// next OPEN.
+#[test]
+fn handles_are_given_back_before_more_are_taken() {
+    let (transport, server) = start(
+        Memory::new(MemOptions::default()),
+        &ServerOptions::default(),
+    )
+    .unwrap();
+    let client = Client::builder().connect(transport).unwrap();
+    client.write("/file", b"x").unwrap();
+    for _ in 0..2_000 {
+        drop(client.open("/file").unwrap());
+        drop(client.read_dir("/").unwrap());
+    }
+    client.shutdown().unwrap();
+    assert_eq!(server.fs().peak().open_handles, 1);
+    assert_eq!(server.join(), Usage::default());
+}

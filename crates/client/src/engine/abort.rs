@@ -19,7 +19,7 @@ pub(crate) enum Ended {
     /// The peer broke the transport.
     Fault(String),
     /// The peer left too many requests unanswered.
-    Unresponsive { orphans: u32 },
+    Unresponsive { overdue: u32 },
 }
 
 impl fmt::Display for Ended {
@@ -29,8 +29,8 @@ impl fmt::Display for Ended {
             Ended::Aborted => f.write_str("the client was aborted"),
             Ended::PeerGone(how) => write!(f, "the daemon is gone: {how}"),
             Ended::Fault(what) => write!(f, "the daemon broke the protocol: {what}"),
-            Ended::Unresponsive { orphans } => {
-                write!(f, "the daemon left {orphans} requests unanswered")
+            Ended::Unresponsive { overdue } => {
+                write!(f, "the daemon left {overdue} requests unanswered")
             }
         }
     }

@@ -40,19 +40,24 @@ impl Engine {
         self.timer.arm(at_ns, me);
     }
 
-    /// Ends every request whose deadline has passed.
+    /// Ends every request whose deadline has passed, and the connection when too many of them are
+    /// still with the peer.
     fn expire(&self, now_ns: u64) {
         // A request sent from here on with an earlier deadline than all others arms again.
         self.next_scan_ns.store(u64::MAX, Ordering::Release);
         let mut next_ns = u64::MAX;
-        let mut expired = false;
+        let (mut expired, mut overdue) = (false, 0);
         for tag in 0..self.slots.len() {
             let mut slot = self.slots.lock(tag);
-            if !matches!(slot.state, State::Queued | State::Sent) {
+            if !matches!(slot.state, State::Queued | State::Sent | State::Orphan) {
                 continue;
             }
             if slot.deadline_ns > now_ns {
                 next_ns = next_ns.min(slot.deadline_ns);
+                continue;
+            }
+            overdue += u32::from(!matches!(slot.state, State::Queued));
+            if matches!(slot.state, State::Orphan) {
                 continue;
             }
             expired = true;
@@ -77,16 +82,11 @@ impl Engine {
             // The owner may be the one who waits in the transport.
             self.transport.wake();
             self.flush_oneway();
-            self.limit_orphans();
         }
-    }
-
-    /// A peer that leaves this much unanswered will not recover, and takes slots and frames with
-    /// it.
-    fn limit_orphans(&self) {
-        let orphans = self.reaper.detached();
-        if orphans > self.slots.len() / 4 {
-            self.abort(Ended::Unresponsive { orphans });
+        // A peer that leaves this much unanswered will not recover, and takes slots and frames
+        // with it.
+        if overdue > self.slots.len() / 4 {
+            self.abort(Ended::Unresponsive { overdue });
         }
     }
 }

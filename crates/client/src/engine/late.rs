@@ -74,14 +74,22 @@ impl Engine {
         }
     }
 
-    /// Sends a request that nobody waits for, as soon as there is a slot. Does not block. Its
-    /// outcome is not looked at.
+    /// Sends a request that nobody waits for: at once if there is a slot, so that what the caller
+    /// does next comes after it, else when there is one. Does not block. Its outcome is not looked
+    /// at.
     pub(crate) fn send_later(&self, nodeid: u64, request: Request<'static>, keep: Arc<dyn Keep>) {
         let deferred = Deferred {
             nodeid,
             request,
             keep,
         };
+        if self.deferred_len.load(Ordering::Acquire) == 0
+            && let Some(ticket) = self.try_reserve()
+        {
+            self.reaper.count_detached();
+            self.send_detached(ticket, deferred);
+            return;
+        }
         let mut queue = self.deferred.lock();
         // Looked at under the lock: what comes in here is found by `drop_deferred`.
         if self.check_usable().is_err() {
@@ -130,16 +138,7 @@ impl Engine {
             let Some(deferred) = next else {
                 return;
             };
-            let call = Call {
-                nodeid: deferred.nodeid,
-                request: deferred.request,
-                caller: Caller::default(),
-                extensions: Extensions::default(),
-                payload: Payload::None,
-                keeps: [Some(deferred.keep), None],
-                token: None,
-            };
-            self.send_detached(ticket, call);
+            self.send_detached(ticket, deferred);
         }
     }
 
@@ -156,9 +155,18 @@ impl Engine {
         }
     }
 
-    fn send_detached(&self, ticket: Ticket<'_>, call: Call<'_>) {
+    fn send_detached(&self, ticket: Ticket<'_>, deferred: Deferred) {
         let tag = ticket.tag;
-        let Ok((unique, _)) = self.prepare(tag, call) else {
+        let call = Call {
+            nodeid: deferred.nodeid,
+            request: deferred.request,
+            caller: Caller::default(),
+            extensions: Extensions::default(),
+            payload: Payload::None,
+            keeps: [Some(deferred.keep), None],
+            token: None,
+        };
+        let Ok((unique, deadline_ns)) = self.prepare(tag, call) else {
             // What cannot be encoded was never open at the peer.
             self.reaper.detached_ended();
             return;
@@ -166,6 +174,7 @@ impl Engine {
         std::mem::forget(ticket);
         self.slots.lock(tag).detached = true;
         self.submit(tag, unique);
+        self.watch_deadline(deadline_ns);
         self.reaper.appoint();
     }
 

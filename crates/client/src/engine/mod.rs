@@ -23,6 +23,10 @@ mod wait;
 
 #[cfg(all(test, fusewire_sync = "loom"))]
 mod loom_tests;
+#[cfg(all(test, any(fusewire_sync = "loom", fusewire_sync = "shuttle")))]
+mod model_ring;
+#[cfg(all(test, fusewire_sync = "shuttle"))]
+mod shuttle_tests;
 
 pub(crate) use abort::Ended;
 pub(crate) use cancel::Token;
@@ -37,7 +41,7 @@ use fusewire_mem::{Arena, ForkGuard};
 use fusewire_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use fusewire_sync::time::Clock;
 use fusewire_sync::timer::Timer;
-use fusewire_sync::{Arc, Mutex, OnceLock, Rank, Weak};
+use fusewire_sync::{Arc, Mutex, OnceLock, Rank, Weak, thread};
 use fusewire_transport::{Completion, Inbox, SubmitError, Transport};
 use fusewire_wire::{Caller, Extensions, Head, Request, reply};
 use oneway::OnewayQueue;
@@ -47,6 +51,7 @@ use slot::{Outcome, PeerUse, SlotTable, State};
 use stats::Counters;
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 /// Everything about a request that the engine needs.
 pub(crate) struct Call<'a> {
@@ -216,6 +221,7 @@ impl Engine {
     /// cancelled meanwhile.
     pub(crate) fn reserve(&self, token: Option<&Token>) -> Result<Ticket<'_>, Errno> {
         self.check_usable()?;
+        self.let_forgets_go(token);
         let tag = self.slots.take(|| token.is_some_and(Token::is_cancelled))?;
         Ok(Ticket { engine: self, tag })
     }
@@ -462,6 +468,21 @@ impl Engine {
         }
     }
 
+    /// Gives a peer time that takes FORGETs more slowly than we make them: it holds what they are
+    /// of. Not for ever, for it may never take any more.
+    fn let_forgets_go(&self, token: Option<&Token>) {
+        for _ in 0..FORGET_PAUSES {
+            if self.forgets.len() <= MAX_FORGETS {
+                return;
+            }
+            self.flush_forgets();
+            if self.check_usable().is_err() || token.is_some_and(Token::is_cancelled) {
+                return;
+            }
+            thread::sleep(FORGET_PAUSE);
+        }
+    }
+
     /// Sends the FORGETs that wait, as far as there is room; the timer comes for the rest.
     pub(crate) fn flush_forgets(&self) {
         let sent = self.forgets.drain(|nodeid, nlookup| {
@@ -519,6 +540,12 @@ impl Engine {
 const FORGET_DELAY_NS: u64 = 100_000_000;
 /// How long FORGETs wait when there was no room for them.
 const FULL_DELAY_NS: u64 = 1_000_000;
+/// So many FORGETs may wait before further requests do.
+const MAX_FORGETS: usize = 1024;
+/// How long, about the time that a peer takes for the FORGETs in a ring.
+const FORGET_PAUSE: Duration = Duration::from_micros(50);
+/// And how often at most.
+const FORGET_PAUSES: u32 = 256;
 const FORGET_BYTES: usize = 64;
 
 /// What a reply means for its request; EIO for anything malformed.
