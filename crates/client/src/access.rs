@@ -352,16 +352,16 @@ impl Identity {
     }
 
     /// Whether what is of this kind may have such an attribute, and the identity know of it; to be
-    /// asked whoever checks permissions.
+    /// asked whoever checks permissions. False for reading what is not to be seen.
     ///
     /// # Errors
-    /// EPERM; ENODATA for reading.
+    /// EPERM for writing.
     pub(crate) fn may_xattr_at_all(
         &self,
         kind: FileKind,
         name: &[u8],
         access: Access,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let writes = access == Access::WRITE;
         let allowed = if name.starts_with(b"trusted.") {
             self.capabilities.sys_admin
@@ -376,10 +376,9 @@ impl Identity {
         } else {
             true
         };
-        match (allowed, writes) {
-            (true, _) => Ok(()),
-            (false, true) => Err(Errno::PERM),
-            (false, false) => Err(Errno::NODATA),
+        match allowed {
+            false if writes => Err(Errno::PERM),
+            allowed => Ok(allowed),
         }
     }
 
@@ -399,10 +398,13 @@ impl Identity {
             }
             return self.may(attr, access);
         }
-        if writes && !self.owns(attr) {
-            return Err(Errno::PERM);
+        if name.starts_with(b"system.") {
+            return match writes && !self.owns(attr) {
+                true => Err(Errno::PERM),
+                false => Ok(()),
+            };
         }
-        Ok(())
+        self.may(attr, access)
     }
 }
 
@@ -643,8 +645,10 @@ mod tests {
     fn attributes_follow_their_namespace() {
         let both = |who: &Identity, attr: &Attr, name: &[u8], access| {
             let kind = FileKind::from_mode(attr.mode).unwrap();
-            who.may_xattr_at_all(kind, name, access)?;
-            who.may_xattr(attr, name, access)
+            match who.may_xattr_at_all(kind, name, access)? {
+                true => who.may_xattr(attr, name, access),
+                false => Err(Errno::NODATA),
+            }
         };
         let who = Identity::user(5, 5);
         let readable = file(0o644, 6, 6);
@@ -656,6 +660,24 @@ mod tests {
         assert_eq!(
             both(&who, &readable, b"trusted.a", Access::READ),
             Err(Errno::NODATA)
+        );
+        // What no kernel knows is as open as the file; system. is the owner's to change.
+        let secret = file(0o700, 6, 6);
+        for (name, denied) in [
+            (&b"ceph.a"[..], Err(Errno::ACCESS)),
+            (b"user", Err(Errno::ACCESS)),
+            (b"system.a", Ok(())),
+        ] {
+            assert!(both(&who, &readable, name, Access::READ).is_ok());
+            assert_eq!(both(&who, &secret, name, Access::READ), denied);
+        }
+        assert_eq!(
+            both(&who, &readable, b"ceph.a", Access::WRITE),
+            Err(Errno::ACCESS)
+        );
+        assert_eq!(
+            both(&who, &readable, b"system.a", Access::WRITE),
+            Err(Errno::PERM)
         );
         assert_eq!(
             both(&who, &readable, b"trusted.a", Access::WRITE),

@@ -184,7 +184,7 @@ impl File {
     /// the daemon took. Leaves the position alone.
     ///
     /// # Errors
-    /// EBADF when not open for writing, EFBIG beyond 2⁶³ − 1, or what the daemon says, typically
+    /// EBADF when not open for writing, EINVAL beyond offset 2⁶³ − 1, or what the daemon says, typically
     /// ENOSPC or EIO. With several requests in flight, parts behind the first that failed may have
     /// been written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize> {
@@ -196,6 +196,9 @@ impl File {
 
     /// Writes and says where: at `offset`, or at the end if opened to append.
     fn write_here(&self, buf: &[u8], offset: u64) -> Outcome<(u64, usize)> {
+        if buf.is_empty() {
+            return Ok((offset, 0));
+        }
         let _turn = self.write_turn(offset, buf.len() as u64)?;
         let offset = self.write_offset(offset)?;
         let written = self.data().write(offset, buf.len() as u64, |at, room| {
@@ -351,7 +354,7 @@ impl File {
     /// Sets the size: cut off, or filled up with zeroes.
     ///
     /// # Errors
-    /// EINVAL when not open for writing, as ftruncate(2) says; EFBIG, or what the daemon says.
+    /// EINVAL when not open for writing, or `size` is over 2⁶³ − 1, as ftruncate(2) says; or what the daemon says.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_access(OFlags::WRONLY)
             .map_err(|_| Errno::INVAL)

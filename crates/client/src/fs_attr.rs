@@ -32,7 +32,8 @@ impl Client {
     /// Sets the size of what `path` leads to: cut off, or filled up with zeroes.
     ///
     /// # Errors
-    /// EISDIR, EFBIG, or as [`Client::metadata`].
+    /// EISDIR; EINVAL over 2⁶³ − 1, or for what has no size; EFBIG where the daemon says so; or as
+    /// [`Client::metadata`].
     pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
         let path = path.as_ref();
         self.resolve(path, Links::Follow)
@@ -196,22 +197,27 @@ pub(crate) fn set_size(
     handle: Option<&Arc<Handle>>,
 ) -> Outcome<()> {
     if len > i64::MAX as u64 {
-        return Err(Errno::FBIG);
+        return Err(Errno::INVAL);
     }
     check_sized(node)?;
     node.check_fresh()?;
     let _turn = node.turn.take(&cred.token)?;
-    node.drop_set_id(cred)?;
     // The owner tells a daemon with mandatory locks whose it need not respect.
     let mut valid = SetattrValid::SIZE | SetattrValid::LOCKOWNER;
     let fh = handle.map(|handle| handle.open().fh);
     if fh.is_some() {
         valid |= SetattrValid::FH;
     }
+    // In one, as on Linux, so that a daemon that refuses the size need not change the mode.
+    let mode = node.mode_before_write(cred);
+    if mode.is_some() {
+        valid |= SetattrValid::MODE;
+    }
     let change = SetattrIn {
         valid: valid.bits(),
         fh: fh.unwrap_or(0),
         size: len,
+        mode: mode.unwrap_or(0),
         lock_owner: cred.lock_owner,
         ..SetattrIn::default()
     };
@@ -225,5 +231,8 @@ pub(crate) fn set_size(
         return Err(Errno::IO);
     }
     size.set(out.attr.size);
+    if mode.is_some() {
+        node.expire_attr();
+    }
     Ok(())
 }

@@ -56,7 +56,7 @@ impl<'a> Data<'a> {
         len: u64,
         mut take: impl FnMut(u64, SharedBytes<'_>) -> Result<(), Errno>,
     ) -> Result<u64, Errno> {
-        let end = offset.saturating_add(len).min(MAX_OFFSET);
+        let end = end_of(offset, len)?;
         let limit = self.max_read_bytes();
         // Further requests go out early only where data is known to be.
         let likely_end = self.node().size_hint().min(end);
@@ -118,10 +118,7 @@ impl<'a> Data<'a> {
         len: u64,
         mut fill: impl FnMut(u64, SharedBytes<'_>) -> Result<usize, Errno>,
     ) -> Result<u64, Errno> {
-        let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
-        if end > MAX_OFFSET {
-            return Err(Errno::FBIG);
-        }
+        let end = end_of(offset, len)?;
         let limit = self.max_write_bytes();
         let depth = if self.is_append() { 1 } else { DEPTH };
         self.node().drop_set_id(self.cred)?;
@@ -224,6 +221,15 @@ impl<'a> Data<'a> {
         };
         Ok(engine.try_reserve().map(|ticket| (ticket, frames)))
     }
+}
+
+/// The end of a range that a call is about.
+///
+/// # Errors
+/// EINVAL beyond the last offset, as pread(2) and pwrite(2) say.
+fn end_of(offset: u64, len: u64) -> Result<u64, Errno> {
+    let end = offset.checked_add(len).filter(|end| *end <= MAX_OFFSET);
+    end.ok_or(Errno::INVAL)
 }
 
 /// Waits for what is still in flight, so that nothing of a call outlives it.

@@ -154,6 +154,7 @@ impl OpenOptions {
         } else {
             End::Find
         };
+        let mut last = Errno::AGAIN;
         for _ in 0..OPEN_RACES {
             let opened = match walk::find(
                 &client.cred,
@@ -171,12 +172,13 @@ impl OpenOptions {
             match opened {
                 Ok(handle) => return Ok(File::new(client, path, handle)),
                 // It came or went between the two requests.
-                Err(Errno::EXIST) => {}
-                Err(Errno::NOENT) if self.create => {}
+                Err(Errno::EXIST) => last = Errno::AGAIN,
+                // Or the directory is gone, which shows in nothing else.
+                Err(Errno::NOENT) if self.create => last = Errno::NOENT,
                 Err(errno) => return Err(errno),
             }
         }
-        Err(Errno::AGAIN)
+        Err(last)
     }
 
     /// Makes a file that must not be there: the daemon finds out, so no name is looked up first.
@@ -261,9 +263,6 @@ impl OpenOptions {
             let identity = &client.cred.identity;
             identity.may_open_with(&node.attr(&client.cred, None)?, flags)?;
         }
-        if self.truncate {
-            node.drop_set_id(&client.cred)?;
-        }
         let core = client.core();
         let granted = core.peer.negotiated().flags;
         let atomic = granted.contains(InitFlags::ATOMIC_O_TRUNC);
@@ -282,10 +281,15 @@ impl OpenOptions {
         let handle = open()?;
         if atomic && handle.open().at_peer {
             size.set(0);
-            return Ok(handle);
+        } else {
+            drop(size);
         }
-        drop(size);
-        match fs_attr::set_size(&client.cred, node, 0, Some(&handle)) {
+        let truncated = if atomic && handle.open().at_peer {
+            node.drop_set_id(&client.cred)
+        } else {
+            fs_attr::set_size(&client.cred, node, 0, Some(&handle))
+        };
+        match truncated {
             Ok(()) => Ok(handle),
             Err(errno) => {
                 handle.close();

@@ -92,15 +92,17 @@ impl File {
     /// Reserves, zeroes or frees `len` bytes at `offset`.
     ///
     /// # Errors
-    /// EBADF when not open for writing; EINVAL when `len` is 0; EFBIG beyond 2⁶³ − 1; EOPNOTSUPP
-    /// when the daemon cannot; ENOSPC, or what else the daemon says.
+    /// EINVAL when `len` is 0, or either is over 2⁶³ − 1; EBADF when not open for writing; EFBIG
+    /// when both together are; EOPNOTSUPP when the daemon cannot; ENOSPC, or what else the daemon says.
     pub fn allocate(&self, offset: u64, len: u64, how: Allocate) -> Result<()> {
         let allocate = || {
-            self.check_access(OFlags::WRONLY)?;
-            let end = offset.checked_add(len).filter(|end| *end <= MAX_OFFSET);
-            let end = end.ok_or(Errno::FBIG)?;
-            if len == 0 {
+            if len == 0 || offset > MAX_OFFSET || len > MAX_OFFSET {
                 return Err(Errno::INVAL);
+            }
+            self.check_access(OFlags::WRONLY)?;
+            let end = offset + len;
+            if end > MAX_OFFSET {
+                return Err(Errno::FBIG);
             }
             let handle = self.handle();
             let _turn = handle.node().turn.take(&self.cred().token)?;
@@ -120,10 +122,12 @@ impl File {
 
     /// Copies up to `len` bytes at `offset` to `to_offset` of `to`, an open file of the same
     /// client, without moving them through it; returns how many. 0 means the end of this file.
+    /// `len` may be more than there is, and is cut where no file can go on.
     ///
     /// # Errors
     /// EBADF when the files are not open for reading and writing, or `to` is open to append; EINVAL
-    /// when both are one file and the ranges overlap; EOVERFLOW for ranges beyond byte 2⁶³ − 1;
+    /// when both are one file and the ranges overlap, or an offset is over 2⁶³ − 1; EFBIG for
+    /// `to_offset` 2⁶³ − 1, where no byte can be;
     /// EXDEV for a file of another client; EOPNOTSUPP when the daemon cannot; ENOSPC, or what else
     /// the daemon says.
     pub fn copy_range(&self, offset: u64, to: &File, to_offset: u64, len: u64) -> Result<u64> {
@@ -138,14 +142,16 @@ impl File {
             if !Arc::ptr_eq(core, to.node().core()) {
                 return Err(Errno::XDEV);
             }
-            for start in [offset, to_offset] {
-                if start.checked_add(len).is_none_or(|end| end > MAX_OFFSET) {
-                    return Err(Errno::OVERFLOW);
-                }
+            if offset > MAX_OFFSET || to_offset > MAX_OFFSET {
+                return Err(Errno::INVAL);
+            }
+            if to_offset == MAX_OFFSET {
+                return Err(Errno::FBIG);
             }
             // A file has nothing behind its end to copy.
             let size = from.node().attr(self.cred(), Some(from))?.size;
-            let len = len.min(size.saturating_sub(offset));
+            let there = size.min(MAX_OFFSET).saturating_sub(offset);
+            let len = len.min(there).min(MAX_OFFSET - to_offset);
             let overlap = to_offset < offset + len && offset < to_offset + len;
             if Arc::ptr_eq(from.node(), to.node()) && overlap {
                 return Err(Errno::INVAL);

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::fs_attr;
 use crate::node::Node;
+use crate::rpc::XATTR_MAX_BYTES;
 use crate::walk::Links;
 use fusewire_sync::Arc;
 use fusewire_wire::XattrName;
@@ -43,18 +44,16 @@ impl Client {
         path: impl AsRef<Path>,
         name: impl AsRef<OsStr>,
     ) -> Result<Option<Vec<u8>>> {
-        let value = |node: &Arc<Node>| {
-            let read = || {
-                let name = checked(name.as_ref())?;
-                self.permit_xattr(node, name, Access::READ)?;
-                self.rpc().getxattr(node, name)
-            };
-            match read() {
+        let get = |node: &Arc<Node>, name: XattrName<'_>| {
+            if !self.permit_xattr(node, name, Access::READ)? {
+                return Ok(None);
+            }
+            match self.rpc().getxattr(node, name) {
                 Err(Errno::NODATA) => Ok(None),
                 result => result.map(Some),
             }
         };
-        self.on_node("get attribute", path.as_ref(), value)
+        self.on_node("get attribute", path.as_ref(), checked(name.as_ref()), get)
     }
 
     /// Sets the attribute `name` of what is at `path`, a symbolic link itself included.
@@ -74,8 +73,7 @@ impl Client {
             SetXattr::Create => XattrFlags::CREATE,
             SetXattr::Replace => XattrFlags::REPLACE,
         };
-        self.on_node("set attribute", path.as_ref(), |node| {
-            let name = checked(name.as_ref())?;
+        let set = |node: &Arc<Node>, name: XattrName<'_>| {
             self.permit_xattr(node, name, Access::WRITE)?;
             let mode = self.mode_after_xattr(node, name)?;
             let kill_sgid = mode.is_some();
@@ -90,7 +88,12 @@ impl Client {
                 }
                 _ => Ok(()),
             }
-        })
+        };
+        let name = checked(name.as_ref()).and_then(|name| match value.len() {
+            0..=XATTR_MAX_BYTES => Ok(name),
+            _ => Err(Errno::TOOBIG),
+        });
+        self.on_node("set attribute", path.as_ref(), name, set)
     }
 
     /// The names of all attributes of what is at `path`, a symbolic link itself included.
@@ -98,7 +101,7 @@ impl Client {
     /// # Errors
     /// EIO for a list that no daemon may give; else as [`Client::get_xattr`].
     pub fn list_xattr(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>> {
-        self.on_node("list attributes", path.as_ref(), |node| {
+        self.on_node("list attributes", path.as_ref(), Ok(()), |node, ()| {
             let list = self.rpc().listxattr(node)?;
             let Some(list) = list.strip_suffix(&[0]) else {
                 return if list.is_empty() {
@@ -122,8 +125,8 @@ impl Client {
     /// # Errors
     /// ENODATA when there is none; EPERM, or as [`Client::get_xattr`].
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<OsStr>) -> Result<()> {
-        self.on_node("remove attribute", path.as_ref(), |node| {
-            let name = checked(name.as_ref())?;
+        let name = checked(name.as_ref());
+        self.on_node("remove attribute", path.as_ref(), name, |node, name| {
             self.permit_xattr(node, name, Access::WRITE)?;
             let result = self.rpc().removexattr(node, name);
             node.expire_attr();
@@ -131,13 +134,16 @@ impl Client {
         })
     }
 
-    fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<()> {
+    /// Whether there is any use in asking for the attribute.
+    fn permit_xattr(&self, node: &Arc<Node>, name: XattrName<'_>, access: Access) -> Outcome<bool> {
         let (identity, name) = (&self.cred.identity, name.as_bytes());
-        identity.may_xattr_at_all(node.kind(), name, access)?;
-        if self.core().checks == Checks::Daemon {
-            return Ok(());
+        if !identity.may_xattr_at_all(node.kind(), name, access)? {
+            return Ok(false);
         }
-        identity.may_xattr(&node.attr(&self.cred, None)?, name, access)
+        if self.core().checks != Checks::Daemon {
+            identity.may_xattr(&node.attr(&self.cred, None)?, name, access)?;
+        }
+        Ok(true)
     }
 
     /// The mode that the file must have when the attribute has been set, if it is not to stay.
@@ -149,16 +155,19 @@ impl Client {
         Ok(self.cred.identity.mode_after_acl(&attr))
     }
 
-    fn on_node<T>(
+    fn on_node<T, A>(
         &self,
         operation: &'static str,
         path: &Path,
-        act: impl FnOnce(&Arc<Node>) -> Outcome<T>,
+        arguments: Outcome<A>,
+        act: impl FnOnce(&Arc<Node>, A) -> Outcome<T>,
     ) -> Result<T> {
-        self.resolve(path, Links::NoFollow)
-            .and_then(|node| {
+        // As the system calls do, they are looked at before the path.
+        arguments
+            .and_then(|arguments| {
+                let node = self.resolve(path, Links::NoFollow)?;
                 node.check_fresh()?;
-                act(&node)
+                act(&node, arguments)
             })
             .map_err(self.fail(operation, path))
     }

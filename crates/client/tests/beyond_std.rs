@@ -71,6 +71,12 @@ fn attributes_are_set_listed_read_and_removed() {
             Errno::TOOBIG,
         );
         fails_with(client.get_xattr("/missing", name), Errno::NOENT);
+        // Names and values are looked at before paths.
+        fails_with(client.remove_xattr("/missing", ""), Errno::RANGE);
+        fails_with(
+            client.set_xattr("/missing", name, &vec![0; 65_537], SetXattr::Any),
+            Errno::TOOBIG,
+        );
     });
 }
 
@@ -114,8 +120,11 @@ fn holes_are_found_made_and_filled() {
         assert_eq!(file.seek_data(1 << 63).unwrap(), None);
         assert_eq!(file.seek_hole(u64::MAX).unwrap(), None);
         fails_with(file.allocate(0, 0, Allocate::Extend), Errno::INVAL);
-        fails_with(file.allocate(u64::MAX, 1, Allocate::Extend), Errno::FBIG);
+        let last = i64::MAX as u64;
+        fails_with(file.allocate(last + 1, 1, Allocate::Extend), Errno::INVAL);
+        fails_with(file.allocate(last, 1, Allocate::Extend), Errno::FBIG);
         let read_only = client.open("/f").unwrap();
+        fails_with(read_only.allocate(0, 0, Allocate::Extend), Errno::INVAL);
         fails_with(read_only.allocate(0, 1, Allocate::Extend), Errno::BADF);
     });
 }
@@ -151,8 +160,12 @@ fn the_daemon_copies_ranges_itself() {
         assert!(copied[100_000..] == data[..100]);
         // What is behind the end does not overlap.
         assert_eq!(both.copy_range(100_090, &both, 100_100, 1000).unwrap(), 10);
-        fails_with(from.copy_range(1, &to, 0, u64::MAX), Errno::OVERFLOW);
-        fails_with(from.copy_range(0, &to, i64::MAX as u64, 1), Errno::OVERFLOW);
+        let last = i64::MAX as u64;
+        assert_eq!(from.copy_range(100_090, &to, 0, u64::MAX).unwrap(), 20);
+        assert_eq!(from.copy_range(100_091, &to, 0, last).unwrap(), 19);
+        fails_with(from.copy_range(last + 1, &to, 0, 1), Errno::INVAL);
+        fails_with(from.copy_range(0, &to, last, 1), Errno::FBIG);
+        fails_with(from.copy_range(0, &to, last, 0), Errno::FBIG);
         client.sync_dir("/").unwrap();
         client.sync_fs().unwrap();
         fails_with(client.sync_dir("/to"), Errno::NOTDIR);

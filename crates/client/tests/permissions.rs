@@ -4,7 +4,7 @@ use fusewire::{Allocate, Checks, Client, Identity, OpenOptions, SetXattr, Time, 
 use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::scripted::{self, Action, Rules};
 use fusewire_server::{
-    Call, Errno, Features, FileSystem, Reply, ServerOptions, Usage, start, start_shared,
+    Call, Errno, Features, FileSystem, Reply, ServerOptions, Usage, dir, start, start_shared,
 };
 use fusewire_wire::{InitFlags, Opcode};
 use std::fs::Permissions;
@@ -192,6 +192,27 @@ fn changed_data_loses_set_id_bits() {
             admin.remove_file("/f").unwrap();
         }
     });
+}
+
+#[test]
+fn a_size_that_is_refused_costs_no_set_id_bits() {
+    let top = tempfile::tempdir().unwrap();
+    let fs = dir::Directory::new(top.path(), dir::DirOptions::default()).unwrap();
+    let (transport, _server) = start(fs, &ServerOptions::default()).unwrap();
+    let admin = Client::builder().connect(transport).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        println!("NOT TESTED: files of others, for only root can make them");
+        return;
+    }
+    file(&admin, "/f", OWNER, 0o6777);
+    let user = admin.with_identity(user()).unwrap();
+    let mut options = OpenOptions::new();
+    let open = options.write(true).open(&user, "/f").unwrap();
+    denied(user.truncate("/f", i64::MAX as u64), Errno::FBIG);
+    denied(open.set_len(i64::MAX as u64), Errno::FBIG);
+    assert_eq!(admin.metadata("/f").unwrap().mode() & 0o7777, 0o6777);
+    user.truncate("/f", 1).unwrap();
+    assert_eq!(admin.metadata("/f").unwrap().mode() & 0o7777, 0o777);
 }
 
 /// Whoever calls, and whether or not anything changes.

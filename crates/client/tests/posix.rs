@@ -6,7 +6,7 @@ use fusewire_server::mem::{MemOptions, Memory};
 use fusewire_server::{Errno, FileSystem, ServerHandle, ServerOptions, start};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags, linkat};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -358,4 +358,29 @@ fn a_tree_is_removed_in_pieces_and_by_no_path() {
     client.drop_caches();
     drop(client);
     assert_eq!(server.join(), fusewire_server::Usage::default());
+}
+
+#[test]
+fn nothing_is_made_in_a_directory_that_is_gone() {
+    let top = tempfile::tempdir().unwrap();
+    let (memory, _server) = memory();
+    let (directory, _other) = directory(top.path());
+    for client in [memory, directory] {
+        client.create_dir("/gone").unwrap();
+        let gone = client.at("/gone").unwrap();
+        client.remove_dir("/gone").unwrap();
+        fails_with(gone.write("x", b""), Errno::NOENT);
+        fails_with(gone.create_dir("x"), Errno::NOENT);
+    }
+}
+
+#[test]
+fn an_empty_write_moves_nothing() {
+    let (client, _server) = memory();
+    client.write("/f", b"0123456789").unwrap();
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).read(true).open(&client, "/f").unwrap();
+    file.seek(SeekFrom::Start(2)).unwrap();
+    assert_eq!(file.write(b"").unwrap(), 0);
+    assert_eq!(file.stream_position().unwrap(), 2);
 }

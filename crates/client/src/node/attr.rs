@@ -197,19 +197,26 @@ impl Node {
         identity.may(&self.attr(cred, None)?, access)
     }
 
+    /// The permissions without the set-id bits that must not survive a change of the data, if there
+    /// are such, as far as they are known.
+    pub(crate) fn mode_before_write(&self, cred: &Cred) -> Option<u32> {
+        let attr = self.attr.lock().attr;
+        let mode = cred.identity.mode_before_write(&attr)?;
+        Some(mode & PERMISSION_BITS)
+    }
+
     /// Takes away the set-id bits that must not survive a change of the data, as far as they are
     /// known.
     ///
     /// # Errors
     /// What the peer says to SETATTR.
     pub(crate) fn drop_set_id(self: &Arc<Self>, cred: &Cred) -> Result<(), Errno> {
-        let attr = self.attr.lock().attr;
-        let Some(mode) = cred.identity.mode_before_write(&attr) else {
+        let Some(mode) = self.mode_before_write(cred) else {
             return Ok(());
         };
         let change = SetattrIn {
             valid: SetattrValid::MODE.bits(),
-            mode: mode & PERMISSION_BITS,
+            mode,
             ..SetattrIn::default()
         };
         let version = self.core.attr_version();

@@ -15,6 +15,7 @@ mod xattr;
 
 pub(crate) use files::written;
 pub(crate) use names::New;
+pub(crate) use xattr::XATTR_MAX_BYTES;
 
 use crate::engine::{Call, Engine, Keep, Keeps, Payload, Pending, Reply, Ticket, Token};
 use fusewire_mem::{Denied, Frames, order_for};

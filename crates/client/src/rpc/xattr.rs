@@ -6,7 +6,7 @@ use fusewire_wire::{InitFlags, Request, SetxattrFlags, XattrName, reply};
 use rustix::io::Errno;
 
 /// Largest value and largest list of names, in bytes, as on Linux.
-const XATTR_MAX_BYTES: usize = 65_536;
+pub(crate) const XATTR_MAX_BYTES: usize = 65_536;
 /// How often a peer is believed what it says of a size.
 const SIZES: u32 = 4;
 
@@ -79,9 +79,6 @@ impl Rpc<'_> {
         flags: u32,
         kill_sgid: bool,
     ) -> Result<bool, Errno> {
-        if value.len() > XATTR_MAX_BYTES {
-            return Err(Errno::TOOBIG);
-        }
         let ext = self.negotiated().flags.contains(InitFlags::SETXATTR_EXT);
         let setxattr_flags = if kill_sgid && ext {
             SetxattrFlags::ACL_KILL_SGID

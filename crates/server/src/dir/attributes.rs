@@ -155,7 +155,7 @@ impl Directory {
         }))
     }
 
-    /// Owner before mode: a change of owner clears set-id bits. Change time is the host's own.
+    /// Size first, for it may be refused; owner before mode: a change of owner clears set-id bits. Change time is the host's own.
     pub(super) fn setattr(&self, node: &Node, arg: &SetattrIn) -> Result<Reply> {
         let valid = SetattrValid::from_bits_retain(arg.valid);
         let times = new_times(valid, arg)?;
@@ -165,6 +165,16 @@ impl Directory {
             None
         };
         let fd = file.as_ref().map_or(node.as_fd(), |file| file.as_fd());
+        if valid.contains(SetattrValid::SIZE) {
+            match &file {
+                Some(file) => rustix::fs::ftruncate(file, arg.size)?,
+                None => {
+                    let file =
+                        self.reopen_as(node, node.kind, FileKind::Regular, OFlags::WRONLY)?;
+                    rustix::fs::ftruncate(file, arg.size)?;
+                }
+            }
+        }
         if valid.intersects(SetattrValid::UID | SetattrValid::GID) {
             let id = |flag, id| match valid.contains(flag) {
                 true if id == u32::MAX => Err(Errno::INVAL),
@@ -176,16 +186,6 @@ impl Directory {
         }
         if valid.contains(SetattrValid::MODE) {
             self.chmod(fd, arg.mode)?;
-        }
-        if valid.contains(SetattrValid::SIZE) {
-            match &file {
-                Some(file) => rustix::fs::ftruncate(file, arg.size)?,
-                None => {
-                    let file =
-                        self.reopen_as(node, node.kind, FileKind::Regular, OFlags::WRONLY)?;
-                    rustix::fs::ftruncate(file, arg.size)?;
-                }
-            }
         }
         if valid.contains(SetattrValid::KILL_SUIDGID) && !valid.contains(SetattrValid::MODE) {
             self.kill_suidgid(fd)?;

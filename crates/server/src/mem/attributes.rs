@@ -104,19 +104,7 @@ impl Memory {
             return Err(Errno::INVAL);
         }
         let inode = state.inodes.get_mut(&ino).ok_or(Errno::STALE)?;
-        if uid.is_some() || gid.is_some() {
-            inode.uid = uid.unwrap_or(inode.uid);
-            inode.gid = gid.unwrap_or(inode.gid);
-            inode.kill_suidgid();
-            inode.ctime = now;
-        }
-        if valid.contains(SetattrValid::MODE) {
-            if matches!(inode.body, Body::Symlink(_)) {
-                return Err(Errno::OPNOTSUPP);
-            }
-            inode.mode = inode.mode & !0o7777 | arg.mode & 0o7777;
-            inode.ctime = now;
-        }
+        // First, for it may be refused.
         if valid.contains(SetattrValid::SIZE) {
             let wrong = inode.not_a_file();
             let Body::File { size, blocks } = &mut inode.body else {
@@ -130,6 +118,19 @@ impl Memory {
             }
             *size = arg.size;
             inode.touch(now);
+        }
+        if uid.is_some() || gid.is_some() {
+            inode.uid = uid.unwrap_or(inode.uid);
+            inode.gid = gid.unwrap_or(inode.gid);
+            inode.kill_suidgid();
+            inode.ctime = now;
+        }
+        if valid.contains(SetattrValid::MODE) {
+            if matches!(inode.body, Body::Symlink(_)) {
+                return Err(Errno::OPNOTSUPP);
+            }
+            inode.mode = inode.mode & !0o7777 | arg.mode & 0o7777;
+            inode.ctime = now;
         }
         if valid.contains(SetattrValid::KILL_SUIDGID) && !valid.contains(SetattrValid::MODE) {
             inode.kill_suidgid();

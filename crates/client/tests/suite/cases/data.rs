@@ -157,16 +157,20 @@ fn offsets_end_at_2_to_the_63(s: &Session) {
     let c = &s.client;
     let mut file = c.create("file").unwrap();
     let last = i64::MAX as u64;
-    assert_eq!(errno(file.write_at(b"xy", last - 1)), Errno::FBIG);
-    assert_eq!(errno(file.write_at(b"x", last)), Errno::FBIG);
-    assert_eq!(errno(file.write_at(b"x", u64::MAX)), Errno::FBIG);
-    assert_eq!(errno(file.set_len(last + 1)), Errno::FBIG);
-    assert_eq!(errno(c.truncate("file", u64::MAX)), Errno::FBIG);
+    assert_eq!(errno(file.write_at(b"xy", last - 1)), Errno::INVAL);
+    assert_eq!(errno(file.write_at(b"x", last)), Errno::INVAL);
+    assert_eq!(errno(file.write_at(b"x", u64::MAX)), Errno::INVAL);
+    assert_eq!(errno(file.set_len(last + 1)), Errno::INVAL);
+    assert_eq!(errno(c.truncate("file", u64::MAX)), Errno::INVAL);
     assert_eq!(io_errno(file.seek(SeekFrom::Start(last + 1))), Errno::INVAL);
     assert_eq!(file.seek(SeekFrom::Start(last)).unwrap(), last);
     assert_eq!(io_errno(file.seek(SeekFrom::Current(1))), Errno::INVAL);
     assert_eq!(io_errno(file.seek(SeekFrom::End(-1))), Errno::INVAL);
-    assert_eq!(io_errno(file.write(b"x")), Errno::FBIG);
+    assert_eq!(io_errno(file.write(b"x")), Errno::INVAL);
+    for offset in [last - 3, last, last + 1, u64::MAX] {
+        assert_eq!(errno(file.read_at(&mut [0; 4], offset)), Errno::INVAL);
+    }
+    assert_eq!(file.read_at(&mut [0; 4], last - 4).unwrap(), 0);
     assert_eq!(c.metadata("file").unwrap().len(), 0);
 }
 
