@@ -306,22 +306,24 @@ pub struct Copying {
 /// replaced; one that leads to a device node, a pipe or a standard stream, such as /dev/stdout, is
 /// written through when it is named itself.
 #[derive(Args, Debug)]
+#[command(override_usage = "fusewire get [OPTIONS] SRC... DST")]
 pub struct Get {
     #[command(flatten)]
     pub copying: Copying,
     /// Paths in the source, and at last a file or directory of this host
-    #[arg(required = true, num_args = 2.., value_parser = plain_path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_parser = plain_path())]
     pub paths: Vec<PathBuf>,
 }
 
 /// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
 /// complete.
 #[derive(Args, Debug)]
+#[command(override_usage = "fusewire put [OPTIONS] SRC... DST")]
 pub struct Put {
     #[command(flatten)]
     pub copying: Copying,
     /// Files of this host, and at last a path in the source
-    #[arg(required = true, num_args = 2.., value_parser = plain_path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_parser = plain_path())]
     pub paths: Vec<PathBuf>,
 }
 

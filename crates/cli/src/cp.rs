@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 /// Copies files within the source. The daemon copies the contents by itself if it can; holes and
 /// permission bits are kept, set-user-id and set-group-id bits only with -p.
 #[derive(Args, Debug)]
+#[command(override_usage = "fusewire cp [OPTIONS] SRC... DST")]
 pub struct Cp {
     /// Copy directories with everything below, and symbolic links as links. Symbolic links in the
     /// place of copies are replaced, and none is followed
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
     /// Keep times, owners, and all mode bits, too
     #[arg(short, long)]
@@ -32,7 +33,7 @@ pub struct Cp {
     #[arg(short, long)]
     pub force: bool,
     /// Files, and at last the new name, or the directory to copy into
-    #[arg(required = true, num_args = 2.., value_parser = crate::args::path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_parser = crate::args::path())]
     pub paths: Vec<PathBuf>,
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Gives files of the source further names, or makes symbolic links.
 #[derive(Args, Debug)]
+#[command(override_usage = "fusewire ln [OPTIONS] SRC... DST")]
 pub struct Ln {
     /// Make symbolic links; SRC is what they hold, whether it exists or not
     #[arg(short, long)]
@@ -21,7 +22,7 @@ pub struct Ln {
     #[command(flatten)]
     pub long_source: LongSource,
     /// Files, and at last the new name, or the directory for the new names
-    #[arg(required = true, num_args = 2.., value_parser = crate::args::plain_path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_parser = crate::args::plain_path())]
     pub paths: Vec<PathBuf>,
 }
 

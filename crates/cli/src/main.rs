@@ -7,6 +7,7 @@ mod bench;
 mod cat;
 mod chmod;
 mod chown;
+mod command_line;
 mod context;
 mod copy;
 mod cp;
@@ -43,8 +44,7 @@ mod tree;
 mod truncate;
 mod xattr;
 
-use args::{Action, Cli, Command, Common};
-use clap::Parser;
+use args::{Action, Command, Common};
 use clap::error::ErrorKind;
 use context::Context;
 use fusewire::Client;
@@ -59,8 +59,8 @@ const BROKEN_PIPE: i32 = 141;
 const USAGE: i32 = 2;
 
 fn main() {
-    let status = match Cli::try_parse() {
-        Ok(cli) => match &cli.action {
+    let status = match command_line::parse(std::env::args_os()) {
+        Ok((cli, _)) => match &cli.action {
             Action::Command(command) => run(command, &cli.common),
             Action::Bench(arguments) => bench::run(arguments),
             Action::Doctor(args) => doctor::run(args, &cli.common),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 /// Gives files and directories of the source other names. What has a name already is replaced, as
 /// rename(2) does.
 #[derive(Args, Debug)]
+#[command(override_usage = "fusewire mv [OPTIONS] SRC... DST")]
 pub struct Mv {
     /// Replace nothing
     #[arg(short, long, overrides_with = "force")]
@@ -18,7 +19,7 @@ pub struct Mv {
     #[arg(short, long)]
     pub force: bool,
     /// Old names, and at last the new one, or the directory to move into
-    #[arg(required = true, num_args = 2.., value_parser = crate::args::path(), value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_parser = crate::args::path())]
     pub paths: Vec<PathBuf>,
 }
 

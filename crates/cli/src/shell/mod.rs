@@ -5,13 +5,14 @@ mod input;
 mod words;
 
 use crate::args::{Action, Cli, Command, Common};
+use crate::command_line;
 use crate::cwd;
 use crate::interrupt::{Interrupt, exit_code};
 use crate::report::{self, Report, shown};
 use crate::session::Session;
 use crate::show::output::Output;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, CommandFactory};
 use input::{Input, Line};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -187,9 +188,7 @@ impl Running<'_> {
     /// Runs one command and returns its exit status.
     fn command(&self, words: &[OsString]) -> i32 {
         let program = OsString::from("fusewire");
-        let parsed = Cli::command()
-            .try_get_matches_from(std::iter::once(&program).chain(words))
-            .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+        let parsed = command_line::parse(std::iter::once(&program).chain(words).cloned());
         let (cli, matches) = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return crate::usage(&error),

@@ -454,3 +454,22 @@ fn what_cannot_be_read_does_not_stop_the_rest() {
     );
     assert_eq!(names(here), ["03"]);
 }
+
+#[test]
+fn options_may_stand_behind_and_between_operands() {
+    let place = Place::dir();
+    let here = place.here.path();
+    place.write("tree/file", "text");
+    place.run(["cp", "/tree", "-r", "/zz"]).ok();
+    let back = here.join("back");
+    let get = ["get", "/zz", "-r"].map(OsStr::new);
+    place.run([&get[..], &[back.as_os_str()]].concat()).ok();
+    let put = [OsStr::new("put"), back.as_os_str()];
+    let put = [
+        &put[..],
+        &["-r".as_ref(), "/yy".as_ref(), "--special".as_ref()],
+    ]
+    .concat();
+    place.run(put).ok();
+    assert_eq!(fs::read(place.at("yy/file")).unwrap(), b"text");
+}
