@@ -49,7 +49,11 @@ impl Connect {
     pub fn open(&self, source: &Source) -> Result<Session, String> {
         match source {
             Source::Dir(path) => {
-                let directory = Directory::new(path, DirOptions::default()).map_err(one_line)?;
+                let options = DirOptions {
+                    xattr: true,
+                    ..DirOptions::default()
+                };
+                let directory = Directory::new(path, options).map_err(one_line)?;
                 self.serve(source, directory)
             }
             Source::Mem { capacity_bytes } => {
@@ -67,7 +71,8 @@ impl Connect {
                 self.attach(source, transport.map_err(one_line)?)
             }
             Source::Virtiofsd(directory) => {
-                let daemon = Virtiofsd::new(directory);
+                let mut daemon = Virtiofsd::new(directory);
+                daemon.xattr = true;
                 let transport = vhost_user::spawn(&daemon, &vhost_user::Options::default());
                 self.attach(source, transport.map_err(one_line)?)
             }

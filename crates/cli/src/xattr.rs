@@ -7,6 +7,7 @@ use crate::show::json::{self, Object};
 use crate::show::output::Output;
 use clap::{Args, Subcommand};
 use fusewire::SetXattr;
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -86,19 +87,22 @@ pub fn run(args: &Xattr, context: &Context<'_>) -> io::Result<()> {
                 if context.report.stopped() {
                     break;
                 }
-                if paths.len() > 1 && !json {
-                    out.name(path.as_os_str().as_bytes())?;
-                    out.write_all(b":")?;
-                    out.end_line()?;
-                }
-                if let Err(problem) = list(context, path, *values, *json, &mut out)? {
+                let show = Show {
+                    heading: paths.len() > 1 && !json,
+                    values: *values,
+                    json: *json,
+                };
+                if let Err(problem) = list(context, path, &show, &mut out)? {
+                    // What was listed so far stands in front of it.
+                    out.flush()?;
                     context.report.problem(problem);
                 }
             }
             out.flush()
         }
         Action::Get { json, name, path } => {
-            let value = paths::check(path).and_then(|path| Ok(client.get_xattr(path, name)?));
+            let value =
+                paths::check(path).and_then(|path| client.get_xattr(path, name).map_err(problem));
             match value {
                 Err(problem) => context.report.problem(problem),
                 Ok(None) => {
@@ -134,12 +138,16 @@ pub fn run(args: &Xattr, context: &Context<'_>) -> io::Result<()> {
                 _ => SetXattr::Any,
             };
             crate::operands::each(paths, context, |path| {
-                Ok(client.set_xattr(path, name, value.as_bytes(), how)?)
+                client
+                    .set_xattr(path, name, value.as_bytes(), how)
+                    .map_err(problem)
             });
             Ok(())
         }
         Action::Remove { name, paths } => {
-            crate::operands::each(paths, context, |path| Ok(client.remove_xattr(path, name)?));
+            crate::operands::each(paths, context, |path| {
+                client.remove_xattr(path, name).map_err(problem)
+            });
             Ok(())
         }
     }
@@ -151,28 +159,58 @@ fn object(path: &Path, name: &OsStr) -> Object {
         .name("name", name.as_bytes())
 }
 
+/// What the client says; and what to do where there are no attributes at all.
+fn problem(error: fusewire::Error) -> Problem {
+    if error.errno() != Errno::OPNOTSUPP.raw_os_error() {
+        return error.into();
+    }
+    Problem::Line(format!(
+        "cannot {} {}: {}; a virtiofsd has them when it is started with --xattr (the one in C with \
+         -o xattr), if its file system does",
+        error.operation(),
+        shown(error.path()),
+        crate::report::reason(error.errno())
+    ))
+}
+
+/// How attributes are listed.
+struct Show {
+    /// The path in front of them.
+    heading: bool,
+    values: bool,
+    json: bool,
+}
+
 /// The outer error is the output's, the inner one the file's.
 fn list(
     context: &Context<'_>,
     path: &Path,
-    values: bool,
-    json: bool,
+    show: &Show,
     out: &mut Output,
 ) -> io::Result<Result<(), Problem>> {
     let client = context.client;
-    let names = paths::check(path).and_then(|path| Ok(client.list_xattr(path)?));
+    let names = paths::check(path).and_then(|path| client.list_xattr(path).map_err(problem));
     let names = match names {
         Ok(names) => names,
         Err(problem) => return Ok(Err(problem)),
     };
+    if show.heading {
+        out.name(path.as_os_str().as_bytes())?;
+        out.write_all(b":")?;
+        out.end_line()?;
+    }
     for name in names {
-        let value = match values.then(|| client.get_xattr(path, &name)).transpose() {
+        let value = match show
+            .values
+            .then(|| client.get_xattr(path, &name))
+            .transpose()
+        {
             Ok(value) => value,
-            Err(error) => return Ok(Err(error.into())),
+            Err(error) => return Ok(Err(problem(error))),
         };
         // One that has gone since the names were listed has no value.
         let value = value.flatten();
-        if json {
+        if show.json {
             let object = object(path, &name);
             let object = match &value {
                 Some(value) => object.name("value", value),

@@ -52,7 +52,7 @@ fn end_within(child: Child, limit: Duration) -> Done {
 }
 
 /// A daemon that a failing test does not leave behind.
-struct KilledOnDrop(Child);
+pub struct KilledOnDrop(pub Child);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {

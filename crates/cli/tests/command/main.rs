@@ -1,5 +1,6 @@
 //! The built command, over every kind of source there is.
 
+mod attributes;
 mod bench;
 mod changing;
 mod copying;
