@@ -23,31 +23,33 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// holes up keeps nobody busy for long.
 const MAX_HOLES: u32 = 65_536;
 
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+
 /// Most symbolic links on one way, as on Linux.
 const MAX_LINKS: u32 = 40;
 
 impl Client {
     /// Copies the contents and the permission bits of the file at `from` to the file at `to`, which
     /// is made if it is missing and replaced in its contents if it is not; returns its length in
-    /// bytes. Within the daemon, where that can, and with the holes that it tells of.
+    /// bytes. Within the daemon, where that can, and with the holes that it tells of. A new file is
+    /// its owner's alone until it is complete, and no incomplete one has set-id bits.
     ///
     /// # Errors
     /// EINVAL when both are one file, else as [`OpenOptions::open`], or what the daemon says.
     pub fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64> {
-        let (from, to) = (from.as_ref(), to.as_ref());
         let source = self.open(from)?;
-        let meta = source.metadata()?;
-        let mode = meta.mode() & 0o7777;
+        let mode = source.metadata()?.mode() & 0o7777;
         // Not emptied yet: it may be the source.
         let mut options = OpenOptions::new();
-        options.write(true).create(true).mode(mode);
+        options.write(true).create(true).mode(mode & 0o700 | 0o200);
         let target = options.open(self, to)?;
-        if Arc::ptr_eq(source.handle().node(), target.handle().node()) {
-            return Err(self.fail("copy", to)(Errno::INVAL).with_detail("both are one file"));
+        let before = target.metadata()?.mode() & 0o7777;
+        if before & SET_ID != 0 && !source.is_same(&target) {
+            target.set_permissions(Permissions::from_mode(before & !SET_ID))?;
         }
-        target.set_len(0)?;
-        let copied = copy_contents(&source, &meta, &target)?;
-        // Some daemons have a mind of their own about rights, and a write takes some away.
+        let copied = source.copy_to(&target)?;
+        // What was there has the rights already, often.
         if target.metadata()?.mode() & 0o7777 != mode {
             target.set_permissions(Permissions::from_mode(mode))?;
         }
@@ -101,6 +103,28 @@ impl Client {
             }
         }
         Ok(real)
+    }
+}
+
+impl File {
+    /// Replaces the contents of `target` by those of this file, and returns their length in bytes.
+    /// Within the daemon, where that can, and with the holes that it tells of. Rights and times
+    /// are not copied.
+    ///
+    /// # Errors
+    /// EINVAL when both are one file, EBADF when this one is not open for reading or `target` not
+    /// for writing, or what the daemon says.
+    pub fn copy_to(&self, target: &File) -> Result<u64> {
+        if self.is_same(target) {
+            return Err(target.fail("copy")(Errno::INVAL).with_detail("both are one file"));
+        }
+        let meta = self.metadata()?;
+        target.set_len(0)?;
+        copy_contents(self, &meta, target)
+    }
+
+    fn is_same(&self, other: &File) -> bool {
+        Arc::ptr_eq(self.handle().node(), other.handle().node())
     }
 }
 

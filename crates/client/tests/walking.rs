@@ -410,6 +410,40 @@ fn copies_have_the_contents_and_the_rights() {
 }
 
 #[test]
+fn what_is_not_complete_has_no_set_id_bits() {
+    let options = MemOptions {
+        capacity_bytes: 1 << 20,
+        ..MemOptions::default()
+    };
+    let (client, _server) = serve(Memory::new(options), 1000);
+    let set = |path: &str, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        client.set_permissions(path, mode).unwrap();
+    };
+    let mode = |path: &str| client.metadata(path).unwrap().mode() & 0o7777;
+    client.write("/small", "text").unwrap();
+    set("/small", 0o6755);
+    for to in ["/new", "/new"] {
+        assert_eq!(client.copy("/small", to).unwrap(), 4);
+        assert_eq!(mode(to), 0o6755);
+    }
+    // There is no room for a copy of it.
+    client.write("/large", vec![1; 600 << 10]).unwrap();
+    set("/large", 0o6755);
+    client.write("/there", "text").unwrap();
+    set("/there", 0o6711);
+    for (to, left) in [("/gone", 0o700), ("/there", 0o711)] {
+        let error = client.copy("/large", to).unwrap_err();
+        assert_eq!(error.errno(), Errno::NOSPC.raw_os_error());
+        assert_eq!(mode(to), left, "{to}");
+        client.remove_file(to).unwrap();
+    }
+    assert_eq!(mode("/large"), 0o6755);
+    client.copy("/large", "/large").unwrap_err();
+    assert_eq!(mode("/large"), 0o6755);
+}
+
+#[test]
 fn copies_keep_holes() {
     let tree = tempfile::tempdir().unwrap();
     let directory = Directory::new(tree.path(), DirOptions::default()).unwrap();
