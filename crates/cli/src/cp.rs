@@ -1,15 +1,23 @@
 //! `fusewire cp`
 
 use crate::context::Context;
+use crate::copy::special_target;
+use crate::copy::temporary::{self, Names};
 use crate::operands;
-use crate::report::Problem;
+use crate::report::{self, Problem};
 use crate::steady::{Step, Tree};
 use clap::Args;
-use fusewire::{Client, Metadata, OpenOptions, Time, Times};
+use fusewire::{Client, File, Metadata, OpenOptions, Time, Times};
 use rustix::io::Errno;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+
+/// Rights of what is still to be filled or given away: nobody's but the owner's.
+const OWN: u32 = 0o700;
 
 /// Copies files within the source. The daemon copies the contents by itself if it can; holes and
 /// permission bits are kept, set-user-id and set-group-id bits only with -p.
@@ -29,7 +37,7 @@ pub struct Cp {
     /// Replace nothing
     #[arg(short, long, overrides_with = "force")]
     pub no_clobber: bool,
-    /// Remove files that cannot be written to, and copy then
+    /// Replace files that cannot be written to
     #[arg(short, long)]
     pub force: bool,
     /// Files, and at last the new name, or the directory to copy into
@@ -39,99 +47,65 @@ pub struct Cp {
 
 /// Copies the operands.
 pub fn run(args: &Cp, context: &Context<'_>) {
+    let names = Names::new();
     operands::each_target(&args.paths, context, |from, to| {
-        operand(args, context, from, to)
+        operand(args, context, &names, from, to)
     });
 }
 
-fn operand(args: &Cp, context: &Context<'_>, from: &Path, to: &Path) -> Result<(), Problem> {
+fn operand(
+    args: &Cp,
+    context: &Context<'_>,
+    names: &Names,
+    from: &Path,
+    to: &Path,
+) -> Result<(), Problem> {
     let client = context.client;
     let recursive = args.recursive || args.archive;
     let found = match recursive {
         true => client.symlink_metadata(from)?,
         false => client.metadata(from)?,
     };
-    if !found.is_dir() {
-        let copy = Copy {
-            args,
-            client,
-            links: if recursive {
-                Links::Replace
-            } else {
-                Links::Follow
-            },
-        };
-        return Ok(copy.one(from, &found, to)?);
-    }
-    if !recursive {
+    if found.is_dir() && !recursive {
         return Err(Problem::about(from, "is a directory; use -r to copy it"));
     }
-    let source = Tree::new(client, from)?;
-    let target = real_target(client, to)?;
-    if target.starts_with(&source.real) {
+    let target = operands::real(client, to)?;
+    let source = match found.is_symlink() {
+        true => operands::real(client, from)?,
+        false => client.canonicalize(from)?,
+    };
+    let copy = Copy {
+        args,
+        client: client.no_symlinks(),
+        following: client,
+        names,
+        links: match recursive {
+            true => Links::Replace,
+            false => Links::Follow,
+        },
+        known_as: [
+            (target.clone(), to.to_path_buf()),
+            (source.clone(), from.to_path_buf()),
+        ],
+    };
+    if !found.is_dir() {
+        return copy.one(&source, &found, &target);
+    }
+    if target.starts_with(&source) {
         return Err(Problem::about(
             from,
             "cannot be copied into itself; name another place",
         ));
     }
-    tree(args, context, &source, &target);
+    let source = Tree::new(client, from)?;
+    copy.tree(context, &source, &target);
     Ok(())
-}
-
-/// The path of what is to be made, without links on the way.
-fn real_target(client: &Client, to: &Path) -> fusewire::Result<PathBuf> {
-    let missing = match client.symlink_metadata(to) {
-        Ok(_) => return client.canonicalize(to),
-        Err(error) if error.errno() == Errno::NOENT.raw_os_error() => error,
-        Err(error) => return Err(error),
-    };
-    let (Some(above), Some(name)) = (to.parent(), to.file_name()) else {
-        return Err(missing);
-    };
-    let above = match above.as_os_str().is_empty() {
-        true => Path::new("/"),
-        false => above,
-    };
-    Ok(client.canonicalize(above)?.join(name))
-}
-
-/// A directory with everything below. What fails is reported, and the rest goes on.
-fn tree(args: &Cp, context: &Context<'_>, source: &Tree, target: &Path) {
-    let copy = Copy {
-        args,
-        client: &source.client,
-        links: Links::Replace,
-    };
-    let problem = |error: fusewire::Error| source.problem(&error);
-    source.each(
-        context,
-        |entry| {
-            let path = entry.path();
-            let to = source.moved(&path, target);
-            let found = entry.metadata().map_err(problem)?;
-            if !found.is_dir() {
-                copy.one(&path, &found, &to).map_err(problem)?;
-                return Ok(Step::On);
-            }
-            match copy.directory(&to) {
-                // Directories get their bits and times when what is in them has been made.
-                Ok(Made::New) => Ok(Step::Then((to, found))),
-                Ok(Made::Before) if copy.keeps_all() => Ok(Step::Then((to, found))),
-                Ok(Made::Before) => Ok(Step::On),
-                Err(error) => {
-                    context.report.problem(problem(error));
-                    Ok(Step::Skip)
-                }
-            }
-        },
-        |(path, found)| copy.keep(&path, &found).map_err(problem),
-    );
 }
 
 /// Whether a directory is new.
 enum Made {
     New,
-    Before,
+    Before(Metadata),
 }
 
 /// What happens with a symbolic link where a copy is to go.
@@ -143,8 +117,14 @@ enum Links {
 
 struct Copy<'a> {
     args: &'a Cp,
-    client: &'a Client,
+    /// Follows no symbolic links.
+    client: Client,
+    /// Follows them.
+    following: &'a Client,
+    names: &'a Names,
     links: Links,
+    /// Paths without links, and how the user knows them.
+    known_as: [(PathBuf, PathBuf); 2],
 }
 
 impl Copy<'_> {
@@ -153,93 +133,263 @@ impl Copy<'_> {
         self.args.preserve || self.args.archive
     }
 
+    /// A path as the user knows it.
+    fn shown(&self, path: &Path) -> PathBuf {
+        let known = self.known_as.iter().find_map(|(real, given)| {
+            let rest = path.strip_prefix(real).ok()?;
+            Some(match rest.as_os_str().is_empty() {
+                true => given.clone(),
+                false => given.join(rest),
+            })
+        });
+        known.unwrap_or_else(|| path.to_path_buf())
+    }
+
+    fn problem(&self, error: &fusewire::Error) -> Problem {
+        Problem::remote(error, &self.shown(error.path()))
+    }
+
+    /// A directory with everything below. What fails is reported, and the rest goes on.
+    fn tree(&self, context: &Context<'_>, source: &Tree, target: &Path) {
+        source.each(
+            context,
+            |entry| {
+                let path = entry.path();
+                let to = source.moved(&path, target);
+                let found = entry.metadata().map_err(|error| self.problem(&error))?;
+                if !found.is_dir() {
+                    self.one(&path, &found, &to)?;
+                    return Ok(Step::On);
+                }
+                match self.directory(&path, &to) {
+                    // Directories get their bits and times when what is in them has been made.
+                    Ok(Made::New) => Ok(Step::Then((to, found, None))),
+                    Ok(Made::Before(there)) if self.keeps_all() => {
+                        Ok(Step::Then((to, found, Some(there))))
+                    }
+                    Ok(Made::Before(_)) => Ok(Step::On),
+                    Err(problem) => {
+                        context.report.problem(problem);
+                        Ok(Step::Skip)
+                    }
+                }
+            },
+            |(path, found, there)| {
+                self.keep(&path, &found, there.as_ref())
+                    .map_err(|error| self.problem(&error))
+            },
+        );
+    }
+
     /// Makes a directory that can be filled.
-    fn directory(&self, to: &Path) -> fusewire::Result<Made> {
-        match self.client.create_dir_with_mode(to, 0o700) {
+    fn directory(&self, from: &Path, to: &Path) -> Result<Made, Problem> {
+        match self.client.create_dir_with_mode(to, OWN) {
             Ok(()) => Ok(Made::New),
             Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {
-                match self.client.symlink_metadata(to)?.is_dir() {
-                    true => Ok(Made::Before),
-                    false => Err(error),
+                let there = self.client.symlink_metadata(to);
+                let there = there.map_err(|error| self.problem(&error))?;
+                if !there.is_dir() {
+                    let from = report::shown(&self.shown(from));
+                    let why =
+                        format!("is no directory and was not replaced by the directory {from}");
+                    return Err(Problem::about(&self.shown(to), why));
                 }
+                Ok(Made::Before(there))
             }
+            Err(error) => Err(self.problem(&error)),
+        }
+    }
+
+    /// What is there, if anything.
+    fn there(&self, to: &Path) -> fusewire::Result<Option<Metadata>> {
+        match self.client.symlink_metadata(to) {
+            Ok(there) => Ok(Some(there)),
+            Err(error) if error.errno() == Errno::NOENT.raw_os_error() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Something that is no directory.
-    fn one(&self, from: &Path, found: &Metadata, to: &Path) -> fusewire::Result<()> {
-        let client = self.client;
-        let there = match client.symlink_metadata(to) {
-            Ok(there) => Some(there),
-            Err(error) if error.errno() == Errno::NOENT.raw_os_error() => None,
-            Err(error) => return Err(error),
+    fn one(&self, from: &Path, found: &Metadata, to: &Path) -> Result<(), Problem> {
+        let problem = |error: fusewire::Error| self.problem(&error);
+        let there = self.there(to).map_err(problem)?;
+        let Some(there) = there else {
+            return self.make(from, found, to).map_err(problem);
         };
-        if self.args.no_clobber && there.is_some() {
+        if self.args.no_clobber {
             return Ok(());
         }
-        if found.is_file() {
-            if self.links == Links::Replace && there.is_some_and(|there| there.is_symlink()) {
-                client.remove_file(to)?;
-            }
-            self.contents(from, to)?;
-        } else if found.is_symlink() {
-            let target = client.read_link(from)?;
-            self.remake(to, || client.symlink(&target, to))?;
-        } else {
-            let make = || client.mknod(to, found.mode() & !0o7000, found.rdev());
-            self.remake(to, make)?;
+        if self.is_same(from, found, to, &there) {
+            return Err(operands::same_file(&self.shown(from), &self.shown(to)));
         }
-        self.keep(to, found)
+        if self.links == Links::Follow && there.is_symlink() {
+            return self.through_link(from, found, to);
+        }
+        self.over(from, found, to, &there)
     }
 
-    fn contents(&self, from: &Path, to: &Path) -> fusewire::Result<()> {
-        let copied = self.client.copy(from, to);
-        match copied {
-            Err(error) if self.args.force && error.errno() == Errno::ACCESS.raw_os_error() => {
-                // The source may be what cannot be opened.
-                OpenOptions::new().read(true).open(self.client, from)?;
-                self.client.remove_file(to)?;
-                self.client.copy(from, to).map(drop)
-            }
-            copied => copied.map(drop),
-        }
+    /// Whether two names of one file were given, by way of links perhaps. Two links that lead to
+    /// one file are two things.
+    fn is_same(&self, from: &Path, found: &Metadata, to: &Path, there: &Metadata) -> bool {
+        let leads = |link: &Metadata, path: &Path, end: &Metadata| {
+            let led = || self.following.metadata(path);
+            link.is_symlink() && led().is_ok_and(|led| operands::is_same(&led, end))
+        };
+        operands::is_same(found, there) || leads(found, from, there) || leads(there, to, found)
     }
 
-    /// Makes something that cannot be overwritten, in the place of what is there.
-    fn remake(&self, to: &Path, make: impl Fn() -> fusewire::Result<()>) -> fusewire::Result<()> {
-        match make() {
-            Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {
-                self.client.remove_file(to)?;
-                make()
+    /// Over what a link leads to.
+    fn through_link(&self, from: &Path, found: &Metadata, to: &Path) -> Result<(), Problem> {
+        let end = match self.following.canonicalize(to) {
+            Ok(end) => end,
+            Err(error) if error.errno() == Errno::NOENT.raw_os_error() => {
+                let why = "is a link to nothing and was not written through; name another target";
+                return Err(Problem::about(&self.shown(to), why));
             }
-            made => made,
-        }
+            Err(error) => return Err(self.problem(&error)),
+        };
+        let about = |error: fusewire::Error| Problem::remote(&error, &self.shown(to));
+        let there = self.client.symlink_metadata(&end).map_err(about)?;
+        self.over(from, found, &end, &there)
     }
 
-    /// Gives the copy what it keeps of the original.
-    fn keep(&self, to: &Path, found: &Metadata) -> fusewire::Result<()> {
-        let client = self.client;
-        let mut mask = 0o1777;
-        if self.keeps_all() {
-            // Only root gives files away; the rest is kept all the same, but nobody else's rights
-            // are given to whoever runs it.
-            match client.lchown(to, Some(found.uid()), Some(found.gid())) {
-                Ok(()) => mask = 0o7777,
-                Err(error) if error.errno() == Errno::PERM.raw_os_error() => {}
-                Err(error) => return Err(error),
+    /// Over what is there.
+    fn over(
+        &self,
+        from: &Path,
+        found: &Metadata,
+        to: &Path,
+        there: &Metadata,
+    ) -> Result<(), Problem> {
+        let problem = |error: fusewire::Error| self.problem(&error);
+        if there.is_dir() {
+            let why = "is a directory and was not replaced; name another target";
+            return Err(Problem::about(&self.shown(to), why));
+        }
+        if found.is_file() && !there.is_symlink() {
+            if !there.is_file() {
+                return Err(special_target(&self.shown(to)));
             }
-        }
-        if !found.is_symlink() {
-            client.set_permissions(to, Permissions::from_mode(found.mode() & mask))?;
-        }
-        if self.keeps_all() {
-            let times = Times {
-                accessed: Some(Time::At(found.atime(), found.atime_nsec())),
-                modified: Some(Time::At(found.mtime(), found.mtime_nsec())),
+            return match self.overwrite(from, to) {
+                Err(error) if self.args.force && is_closed(&error, to) => {
+                    self.replace(from, found, to)
+                }
+                done => done.map_err(problem),
             };
-            client.set_symlink_times(to, times)?;
+        }
+        self.replace(from, found, to)
+    }
+
+    /// In the place of what is there.
+    fn replace(&self, from: &Path, found: &Metadata, to: &Path) -> Result<(), Problem> {
+        temporary::replace(&self.client, self.names, to, |at| {
+            self.make(from, found, at)
+        })
+        .map_err(|error| match error.path() == from {
+            true => self.problem(&error),
+            // The other names it knows are nobody's.
+            false => Problem::remote(&error, &self.shown(to)),
+        })
+    }
+
+    /// Makes a copy where nothing is.
+    fn make(&self, from: &Path, found: &Metadata, to: &Path) -> fusewire::Result<()> {
+        let client = &self.client;
+        if found.is_file() {
+            let source = client.open(from)?;
+            let meta = source.metadata()?;
+            let mut options = OpenOptions::new();
+            options
+                .write(true)
+                .create_new(true)
+                .mode(meta.mode() & OWN | 0o200);
+            let target = options.open(client, to)?;
+            return self.fill(&source, target, to, None);
+        }
+        if found.is_symlink() {
+            client.symlink(client.read_link(from)?, to)?;
+        } else {
+            let kind = found.mode() & 0o170_000;
+            client.mknod(to, kind | found.mode() & OWN, found.rdev())?;
+        }
+        self.keep(to, found, None)
+    }
+
+    /// Writes over a file.
+    fn overwrite(&self, from: &Path, to: &Path) -> fusewire::Result<()> {
+        let source = self.client.open(from)?;
+        let target = OpenOptions::new().write(true).open(&self.client, to)?;
+        let there = target.metadata()?;
+        if there.mode() & SET_ID != 0 {
+            target.set_permissions(Permissions::from_mode(there.mode() & 0o1777))?;
+        }
+        self.fill(&source, target, to, Some(&there))
+    }
+
+    /// Gives a file the contents of another, and what it keeps besides.
+    fn fill(
+        &self,
+        source: &File,
+        target: File,
+        to: &Path,
+        there: Option<&Metadata>,
+    ) -> fusewire::Result<()> {
+        let found = source.metadata()?;
+        source.copy_to(&target)?;
+        let mode = found.mode() & self.give(to, &found, there)?;
+        if target.metadata()?.mode() & 0o7777 != mode {
+            target.set_permissions(Permissions::from_mode(mode))?;
+        }
+        if self.keeps_all() {
+            target.set_times(times(&found))?;
+        }
+        target.close()
+    }
+
+    /// Gives a copy what it keeps of the original.
+    fn keep(&self, to: &Path, found: &Metadata, there: Option<&Metadata>) -> fusewire::Result<()> {
+        let mask = self.give(to, found, there)?;
+        if !found.is_symlink() {
+            let mode = Permissions::from_mode(found.mode() & mask);
+            self.client.set_permissions(to, mode)?;
+        }
+        if self.keeps_all() {
+            self.client.set_symlink_times(to, times(found))?;
         }
         Ok(())
+    }
+
+    /// Gives a copy its owner, if that is kept; returns the bits of the mode that it may have then.
+    /// They come last: they were meant for that owner.
+    fn give(&self, to: &Path, found: &Metadata, there: Option<&Metadata>) -> fusewire::Result<u32> {
+        if !self.keeps_all() {
+            return Ok(0o1777);
+        }
+        if let Some(there) = there
+            && (there.uid(), there.gid()) != (found.uid(), found.gid())
+        {
+            let mode = there.mode() & found.mode() & OWN;
+            self.client
+                .set_permissions(to, Permissions::from_mode(mode))?;
+        }
+        // Only root gives files away; the rest is kept all the same, but nobody else's rights are
+        // given to whoever runs it.
+        match self.client.lchown(to, Some(found.uid()), Some(found.gid())) {
+            Ok(()) => Ok(0o7777),
+            Err(error) if error.errno() == Errno::PERM.raw_os_error() => Ok(0o1777),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a file was not opened for want of rights.
+fn is_closed(error: &fusewire::Error, file: &Path) -> bool {
+    error.errno() == Errno::ACCESS.raw_os_error() && error.path() == file
+}
+
+fn times(found: &Metadata) -> Times {
+    Times {
+        accessed: Some(Time::At(found.atime(), found.atime_nsec())),
+        modified: Some(Time::At(found.mtime(), found.mtime_nsec())),
     }
 }

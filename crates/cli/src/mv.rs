@@ -32,6 +32,9 @@ pub fn run(args: &Mv, context: &Context<'_>) {
 
 fn one(args: &Mv, context: &Context<'_>, from: &Path, to: &Path) -> Result<(), Problem> {
     let client = context.client;
+    if !args.no_clobber && operands::replaces_itself(client, from, to)? {
+        return Err(operands::same_file(from, to));
+    }
     let exists = || Problem::about(to, "exists, so nothing was moved there");
     let mut moved = match args.no_clobber {
         true => client.rename_no_replace(from, to),

@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 use crate::paths;
-use crate::report::Problem;
+use crate::report::{Problem, shown};
+use fusewire::{Client, Metadata};
 use std::path::{Path, PathBuf};
 
 /// Runs `act` on each, and reports what fails.
@@ -77,4 +78,49 @@ pub fn targets(
             Ok((source.to_path_buf(), last.join(name)))
         })
         .collect()
+}
+
+/// The path from the root on of the entry that `path` names, without symbolic links on the way. The
+/// entry may be missing, and if it is a link itself it is not followed.
+///
+/// # Errors
+/// As [`Client::canonicalize`].
+pub fn real(client: &Client, path: &Path) -> fusewire::Result<PathBuf> {
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return client.canonicalize(path);
+    };
+    let above = match above.as_os_str().is_empty() {
+        true => Path::new("/"),
+        false => above,
+    };
+    Ok(client.canonicalize(above)?.join(name))
+}
+
+/// Whether these are the attributes of one file.
+pub fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) && one.file_type() == other.file_type()
+}
+
+/// Whether putting `from` (a symbolic link itself, if it is one) in the place of what is at `to`
+/// would do away with the only file there is, since one leads to the other.
+///
+/// # Errors
+/// What the client says about `from`.
+pub fn replaces_itself(client: &Client, from: &Path, to: &Path) -> fusewire::Result<bool> {
+    let found = client.symlink_metadata(from)?;
+    // If nothing is there, or nothing that can be seen, the client says so when it comes to it.
+    let Ok(there) = client.symlink_metadata(to) else {
+        return Ok(false);
+    };
+    let leads_there = || client.metadata(from).is_ok_and(|end| is_same(&end, &there));
+    Ok(is_same(&found, &there) || found.is_symlink() && leads_there())
+}
+
+/// Two names of one file where two files were meant.
+pub fn same_file(from: &Path, to: &Path) -> Problem {
+    Problem::Line(format!(
+        "{} and {} are the same file",
+        shown(from),
+        shown(to)
+    ))
 }

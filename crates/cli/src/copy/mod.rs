@@ -12,7 +12,7 @@ mod pool;
 mod progress;
 pub mod put;
 mod remote;
-mod temporary;
+pub mod temporary;
 
 use crate::args;
 use crate::context::Context;
@@ -200,7 +200,7 @@ fn changed(path: &Path) -> Problem {
 
 /// A device node, pipe or socket where a copy was to go. Renamed over, it would be lost, and with
 /// `/dev/null` much else; to write into it is what `cat` and a redirection are for.
-fn special_target(target: &Path) -> Problem {
+pub fn special_target(target: &Path) -> Problem {
     let reason = "is a device node, pipe or socket and was not replaced; name another target";
     Problem::about(target, reason)
 }

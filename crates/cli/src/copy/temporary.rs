@@ -1,5 +1,7 @@
 //! Names of unfinished files.
 
+use fusewire::Client;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes names that no other command makes: 64 random bits, and a number.
@@ -34,6 +36,23 @@ impl Names {
     pub fn pattern(&self) -> String {
         format!(".fusewire-{:016x}-*", self.token)
     }
+}
+
+/// Has something made under a name of its own and renames it to `to`: what is there is lost only
+/// when there is something in its place.
+pub fn replace(
+    client: &Client,
+    names: &Names,
+    to: &Path,
+    make: impl FnOnce(&Path) -> fusewire::Result<()>,
+) -> fusewire::Result<()> {
+    let temporary = to.with_file_name(names.next());
+    let made = make(&temporary).and_then(|()| client.rename(&temporary, to));
+    if made.is_err() {
+        // What went wrong first is what is said.
+        let _ = client.remove_file(&temporary);
+    }
+    made
 }
 
 #[cfg(test)]
