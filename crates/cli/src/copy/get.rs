@@ -199,6 +199,7 @@ impl<'a> Copying<'a> {
         if kind.is_file() {
             self.get_file(job, attributes)?;
         } else if kind.is_symlink() {
+            self.check_link(job)?;
             let target = self.client.read_link(&job.source)?;
             job.dir
                 .symlink(&target, &job.name, attributes, &self.names)
@@ -217,6 +218,21 @@ impl<'a> Copying<'a> {
         }
         self.progress.complete();
         Ok(())
+    }
+
+    /// Whether a link does not lead to what its copy takes the place of.
+    fn check_link(&self, job: &Job<'_>) -> Result<(), Problem> {
+        if self.source.host_path().is_none() {
+            return Ok(());
+        }
+        let Some(there) = job.dir.stat(&job.name) else {
+            return Ok(());
+        };
+        let end = self.client.canonicalize(&job.source).ok();
+        match end.and_then(|end| self.on_host(&end)) {
+            Some(end) => Self::check_not_over_end((&job.source, &job.target()), &there, &end),
+            None => Ok(()),
+        }
     }
 
     /// Opens what was a file a moment ago.

@@ -7,7 +7,7 @@ use super::attributes::Attributes;
 use super::temporary::Names;
 use crate::report::{Problem, Report};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dev, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dev, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -106,6 +106,11 @@ impl<'a> LocalDir<'a> {
             let kind = FileType::from_raw_mode(stat.st_mode);
             !matches!(kind, FileType::RegularFile | FileType::Directory)
         })
+    }
+
+    /// What `name` is, if it is there.
+    pub fn stat(&self, name: &OsStr) -> Option<Stat> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     /// What is behind the link `name`, if it leads to a standard stream of this process, a device

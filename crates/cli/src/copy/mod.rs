@@ -16,12 +16,14 @@ pub mod temporary;
 
 use crate::args;
 use crate::context::Context;
+use crate::operands;
 use crate::paths;
 use crate::report::{Problem, Report, shown};
 use crate::session::Session;
 use crate::source::Source;
 use fusewire::Client;
 use progress::Progress;
+use rustix::fs::Stat;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,6 +136,21 @@ impl<'a> Copying<'a> {
             return Err(Problem::about(source, reason));
         }
         Ok(())
+    }
+
+    /// A link is not put over what it leads to: that would be lost. `there` is what its copy takes
+    /// the place of, and `end` where it leads, both on this host.
+    fn check_not_over_end(
+        (from, to): (&Path, &Path),
+        there: &Stat,
+        end: &Path,
+    ) -> Result<(), Problem> {
+        match rustix::fs::stat(end) {
+            Ok(end) if (end.st_dev, end.st_ino) == (there.st_dev, there.st_ino) => {
+                Err(operands::same_file(from, to))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A directory of the source on this host, if the source is on this host.

@@ -5,6 +5,7 @@ use super::data::Transfer;
 use super::pool::Queue;
 use super::remote::RemoteDir;
 use super::{Copying, changed, check_target, omitted, place, special_target};
+use crate::operands;
 use crate::paths;
 use crate::report::{Problem, shown};
 use rustix::fd::{AsFd, OwnedFd};
@@ -235,6 +236,13 @@ impl<'a> Copying<'a> {
         temporary.complete(&target, attributes).map_err(failed)
     }
 
+    /// What is at a path of the source, if that is on this host.
+    fn on_host_at(&self, path: &Path) -> Option<Stat> {
+        self.source.host_path()?;
+        let real = operands::real(self.client, path).ok()?;
+        rustix::fs::lstat(self.on_host(&real)?).ok()
+    }
+
     fn put_other(&self, job: &Job<'_>, found: &Stat) -> Result<(), Problem> {
         let attributes = Attributes::of_local(found, self.special);
         let target = job.target();
@@ -242,6 +250,9 @@ impl<'a> Copying<'a> {
             FileType::Symlink => {
                 let link = std::fs::read_link(&job.source)
                     .map_err(|error| Problem::local("read link", &job.source, &error))?;
+                if let Some(there) = self.on_host_at(&target) {
+                    Self::check_not_over_end((&job.source, &target), &there, &job.source)?;
+                }
                 job.dir.symlink(&link, &job.name, attributes)
             }
             FileType::Directory => return Err(changed(&job.source)),

@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Rights that the owner of a directory needs to fill it.
 const FILL: u32 = 0o700;
 
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+
 /// A directory that is written to.
 pub struct RemoteDir<'a> {
     path: PathBuf,
@@ -49,7 +52,7 @@ impl<'a> RemoteDir<'a> {
     ) -> Result<Arc<Self>, Problem> {
         let path = self.path.join(name);
         let client = self.copying.client;
-        let finish = match client.create_dir_with_mode(&path, attributes.mode | FILL) {
+        let finish = match client.create_dir_with_mode(&path, attributes.mode & !SET_ID | FILL) {
             Ok(()) => Some(attributes),
             Err(error) if error.errno() == Errno::EXIST.raw_os_error() => {
                 if !client.symlink_metadata(&path)?.is_dir() {
@@ -82,8 +85,10 @@ impl<'a> RemoteDir<'a> {
                 .is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
     }
 
-    /// A new file under a temporary name, with these rights.
+    /// A new file under a temporary name, with these rights less set-id bits: those come when it
+    /// is complete.
     pub fn temporary(&self, mode: u32) -> fusewire::Result<Temporary<'a>> {
+        let mode = mode & !SET_ID;
         let path = self.path.join(self.copying.names.next());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(mode);
@@ -123,8 +128,9 @@ impl<'a> RemoteDir<'a> {
         attributes: Attributes,
     ) -> fusewire::Result<()> {
         self.replace(name, |client, at| {
-            client.mknod(at, kind | attributes.mode, device)?;
-            if attributes.mode & client.umask() != 0 {
+            let mode = attributes.mode & !SET_ID;
+            client.mknod(at, kind | mode, device)?;
+            if attributes.mode & (client.umask() | SET_ID) != 0 {
                 client.set_permissions(at, Permissions::from_mode(attributes.mode))?;
             }
             client.set_symlink_times(at, attributes.times())
@@ -166,7 +172,8 @@ impl Drop for RemoteDir<'_> {
             return;
         };
         let client = self.copying.client;
-        let rights = if attributes.mode & FILL == FILL && attributes.mode & client.umask() == 0 {
+        let taken = client.umask() | SET_ID;
+        let rights = if attributes.mode & FILL == FILL && attributes.mode & taken == 0 {
             Ok(())
         } else {
             client.set_permissions(&self.path, Permissions::from_mode(attributes.mode))
@@ -191,8 +198,12 @@ impl Temporary<'_> {
         self.file.as_ref().expect("it is open until it is complete")
     }
 
-    /// Gives the file its times and the name `to`, in the place of what is there.
+    /// Gives the file its set-id bits, its times and the name `to`, in the place of what is there.
     pub fn complete(mut self, to: &Path, attributes: Attributes) -> fusewire::Result<()> {
+        if attributes.mode & SET_ID != 0 {
+            self.file()
+                .set_permissions(Permissions::from_mode(attributes.mode))?;
+        }
         self.file().set_times(attributes.times())?;
         if let Some(file) = self.file.take() {
             file.close()?;

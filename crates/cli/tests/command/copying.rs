@@ -321,6 +321,8 @@ fn special_files_and_bits_need_to_be_asked_for() {
         place.write("t/suid", "x");
         fs::set_permissions(place.at("t/suid"), fs::Permissions::from_mode(0o6755)).unwrap();
         fifo(&place.at("t/pipe"));
+        fs::create_dir(place.at("t/sgid")).unwrap();
+        fs::set_permissions(place.at("t/sgid"), fs::Permissions::from_mode(0o2775)).unwrap();
         let (plain, special) = (here.join("plain"), here.join("special"));
         let done = place.run([
             OsStr::new("get"),
@@ -333,7 +335,7 @@ fn special_files_and_bits_need_to_be_asked_for() {
             "fusewire: get: t/pipe: is a device node, pipe or socket and was not copied; \
              use --special"
         );
-        assert_eq!(names(&plain), ["suid"]);
+        assert_eq!(names(&plain), ["sgid", "suid"]);
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode();
         assert_eq!(mode(&plain.join("suid")) & 0o7777, 0o755);
 
@@ -348,7 +350,7 @@ fn special_files_and_bits_need_to_be_asked_for() {
             "p".as_ref(),
         ]);
         assert!(done.one_line(1).contains("use --special"));
-        assert_eq!(names(&place.at("p")), ["suid"]);
+        assert_eq!(names(&place.at("p")), ["sgid", "suid"]);
         assert_eq!(mode(&place.at("p/suid")) & 0o7777, 0o755);
         let args = [OsStr::new("put"), "-r".as_ref(), "--special".as_ref()];
         place
@@ -397,6 +399,98 @@ fn files_do_not_replace_devices_pipes_and_sockets() {
             assert_eq!(is_fifo(&here.join(pipe)), 0o010_000, "{pipe}");
         }
         assert!(here.join("link").is_symlink());
+    });
+}
+
+#[test]
+fn a_link_is_not_copied_over_what_it_leads_to() {
+    everywhere(|place| {
+        place.write("d/a", "text");
+        symlink("a", place.at("d/l")).unwrap();
+        symlink("/d/a", place.at("d/from-the-root")).unwrap();
+        symlink("../a", place.at("d/up")).unwrap();
+        symlink("d", place.at("dir")).unwrap();
+        place.write("a", "text");
+        for (source, target) in [
+            ("d/l", "d/a"),
+            ("dir/l", "d/a"),
+            ("d/l", "dir/a"),
+            ("d/up", "a"),
+        ] {
+            let (from, to) = (place.at(source), place.at(target));
+            for args in [
+                [OsStr::new("get"), source.as_ref(), to.as_ref()],
+                [OsStr::new("put"), from.as_ref(), target.as_ref()],
+            ] {
+                let done = place.run(args.into_iter().chain(["-r".as_ref()]));
+                let line = done.one_line(1);
+                assert!(line.ends_with("are the same file"), "{line}");
+            }
+            assert_eq!(fs::read(&to).unwrap(), b"text", "{target} on {place}");
+        }
+        // It leads there from the root of the source.
+        let to = place.at("d/a");
+        let get = ["get", "-r", "d/from-the-root"].map(OsStr::new);
+        let done = place.run(get.into_iter().chain([to.as_ref()]));
+        assert!(done.one_line(1).ends_with("are the same file"));
+        // Another link may be replaced, and so may a file by a link that leads elsewhere.
+        let to = place.at("d/l");
+        let get = ["get", "-r", "d/up"].map(OsStr::new);
+        place.run(get.into_iter().chain([to.as_ref()])).ok();
+        assert_eq!(fs::read_link(to).unwrap(), Path::new("../a"), "{place}");
+        let (from, to) = (place.at("d/up"), place.at("d/a"));
+        place
+            .run([
+                OsStr::new("put"),
+                "-r".as_ref(),
+                from.as_ref(),
+                "d/a".as_ref(),
+            ])
+            .ok();
+        assert_eq!(fs::read_link(to).unwrap(), Path::new("../a"), "{place}");
+    });
+}
+
+#[test]
+fn trees_do_not_go_where_links_in_the_target_lead() {
+    everywhere(|place| {
+        let here = place.here.path();
+        for top in [place.served.path(), here] {
+            write(&top.join("from/s/x"), "x");
+            fs::create_dir_all(top.join("elsewhere")).unwrap();
+            fs::create_dir_all(top.join("into")).unwrap();
+            fs::create_dir_all(top.join("into/from")).unwrap();
+            symlink("../elsewhere", top.join("into/s")).unwrap();
+            symlink("../../elsewhere", top.join("into/from/s")).unwrap();
+            symlink("elsewhere", top.join("x")).unwrap();
+        }
+        for name in ["from", "from/s"] {
+            let (from, into) = (here.join(name), here.join("into"));
+            for args in [
+                [OsStr::new("put"), from.as_ref(), "into".as_ref()],
+                [OsStr::new("get"), name.as_ref(), into.as_ref()],
+            ] {
+                let done = place.run(args.into_iter().chain(["-r".as_ref()]));
+                let line = done.one_line(1);
+                assert!(line.contains("/s: "), "{line}");
+            }
+        }
+        for top in [place.served.path(), here] {
+            assert!(names(&top.join("elsewhere")).is_empty(), "{place}");
+            assert!(top.join("into/from/s").is_symlink());
+        }
+        // A link that is the target itself is followed when it leads to a directory.
+        let from = here.join("from/s/x");
+        place
+            .run([OsStr::new("put"), from.as_ref(), "/x".as_ref()])
+            .ok();
+        assert_eq!(names(&place.at("elsewhere")), ["x"]);
+        // In it, it is the name of a copy and no way: the link goes, not what is behind it.
+        place
+            .run([OsStr::new("put"), from.as_ref(), "/".as_ref()])
+            .ok();
+        assert_eq!(fs::read(place.at("x")).unwrap(), b"x");
+        assert_eq!(names(&place.at("elsewhere")), ["x"]);
     });
 }
 

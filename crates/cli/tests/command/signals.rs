@@ -6,6 +6,7 @@ use crate::places::{
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 fn start<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> Child {
@@ -109,6 +110,31 @@ fn an_interrupted_large_file_is_not_there() {
         let done = end(child);
         assert!(done.one_line(130).contains("interrupted"), "{place}");
         assert!(names(place.here.path()).is_empty(), "{place}");
+    });
+}
+
+#[test]
+fn an_incomplete_file_has_no_set_id_bits() {
+    everywhere(|place| {
+        let from = place.here.path().join("large");
+        large(&from);
+        fs::set_permissions(&from, fs::Permissions::from_mode(0o6755)).unwrap();
+        fs::create_dir(place.at("to")).unwrap();
+        let args = ["put", "--special"].map(OsStr::new);
+        let child = start(
+            place,
+            args.into_iter().chain([from.as_ref(), "to".as_ref()]),
+        );
+        let mut found = Vec::new();
+        until("the temporary file", || {
+            found = names(&place.at("to"));
+            !found.is_empty()
+        });
+        let meta = fs::metadata(place.at("to").join(&found[0])).unwrap();
+        signal(&child, "INT");
+        assert!(is_temporary(&found[0]), "{found:?}");
+        assert_eq!(meta.permissions().mode() & 0o7000, 0, "{place}");
+        assert!(end(child).one_line(130).contains("interrupted"), "{place}");
     });
 }
 
