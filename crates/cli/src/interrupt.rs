@@ -20,7 +20,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// a grace period, or at the second signal, the connection is aborted, which ends every call; a
 /// third signal ends the process.
 ///
-/// Of the commands of a shell Ctrl-C ends the one under way, by its canceller, and nothing else.
+/// Of the commands of a shell Ctrl-C ends the one under way, by its canceller, and nothing else. On
+/// a terminal it never ends the shell: one that comes late was for a command that is over.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<State>);
 
@@ -71,7 +72,7 @@ impl Interrupt {
         *locked(&self.0.client) = None;
     }
 
-    /// When a signal ends the process, the terminal is to be as it is now.
+    /// A user sits at a terminal. When a signal ends the process, it is to be as it is now.
     pub fn keep_terminal(&self) {
         *locked(&self.0.terminal) = tcgetattr(io::stdin()).ok();
     }
@@ -85,7 +86,8 @@ impl Interrupt {
     /// That command is over, and with it what Ctrl-C has asked of it. Another signal is for the
     /// shell.
     pub fn command_is_over(&self) {
-        *locked(&self.0.canceller) = None;
+        let mut canceller = locked(&self.0.canceller);
+        *canceller = None;
         self.0.wind_down.store(false, Ordering::Release);
         let _ = self
             .0
@@ -109,8 +111,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl State {
     fn take(self: &Arc<Self>, signal: i32) {
         let nth = self.count.fetch_add(1, Ordering::AcqRel);
-        let canceller = locked(&self.canceller).clone();
-        let canceller = canceller.filter(|_| signal == SIGINT);
+        // Held until the signal is noted: it is not for what comes after the command.
+        let command = locked(&self.canceller);
+        if signal == SIGINT && command.is_none() && locked(&self.terminal).is_some() {
+            return;
+        }
+        let canceller = command.clone().filter(|_| signal == SIGINT);
         let winds_down = self.wind_down.load(Ordering::Acquire);
         if canceller.is_none() && (!winds_down || nth > 1) {
             self.exit(signal);
@@ -118,6 +124,7 @@ impl State {
         let _ = self
             .signal
             .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        drop(command);
         let state = Arc::clone(self);
         let cut = move || match &canceller {
             Some(canceller) => canceller.cancel(),

@@ -3,10 +3,11 @@
 use super::Shell;
 use super::complete::Complete;
 use crate::cwd;
+use crate::report;
 use crate::show::quote;
 use fusewire::Client;
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
+use rustyline::history::{FileHistory, History};
 use rustyline::{CompletionType, Config, Editor};
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -26,37 +27,16 @@ pub enum Line {
 
 /// Standard input: a terminal whose user edits lines, or anything else.
 pub enum Input {
-    Terminal {
-        editor: Box<Editor<Complete, FileHistory>>,
-        history: Option<PathBuf>,
-    },
+    Terminal(Terminal),
     Plain(io::StdinLock<'static>),
 }
 
 impl Input {
     pub fn open(args: &Shell, client: &Client) -> Self {
-        let plain = || Input::Plain(io::stdin().lock());
         if !io::stdin().is_terminal() {
-            return plain();
+            return Input::Plain(io::stdin().lock());
         }
-        let config = Config::builder()
-            .completion_type(CompletionType::List)
-            .history_ignore_space(true)
-            .build();
-        let Ok(mut editor) = Editor::with_config(config) else {
-            return plain();
-        };
-        editor.set_helper(Some(Complete::new(client)));
-        let history = (!args.no_history).then(history_file).flatten();
-        if let Some(path) = &history {
-            // There is none the first time.
-            let _ = editor.load_history(path);
-            let _ = path.parent().map(fs::create_dir_all);
-        }
-        Input::Terminal {
-            editor: Box::new(editor),
-            history,
-        }
+        Input::Terminal(Terminal::new(args, client))
     }
 
     /// # Errors
@@ -74,27 +54,96 @@ impl Input {
                 }
                 Ok(Line::Text(line))
             }
-            Input::Terminal { editor, history } => {
-                let place = quote::for_terminal(cwd::here().as_os_str().as_bytes());
-                match editor.readline(&format!("fusewire:{place}> ")) {
-                    Ok(line) => {
-                        // A history that cannot be kept is not worth a word.
-                        let is_new = editor.add_history_entry(&line).unwrap_or(false);
-                        if let Some(path) = history.as_ref().filter(|_| is_new) {
-                            let _ = editor.append_history(path);
-                        }
-                        Ok(Line::Text(line.into_bytes()))
-                    }
-                    Err(ReadlineError::Interrupted) => Ok(Line::Dropped),
-                    Err(ReadlineError::Eof) => Ok(Line::End),
-                    Err(error) => Err(io::Error::other(error)),
-                }
-            }
+            Input::Terminal(terminal) => terminal.next(),
         }
     }
 
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Input::Terminal { .. })
+        matches!(self, Input::Terminal(_))
+    }
+}
+
+/// A terminal whose user edits lines.
+pub struct Terminal {
+    client: Client,
+    config: Config,
+    /// Taken by the editor while there is one.
+    history: FileHistory,
+    /// Where lines are kept.
+    kept: Option<PathBuf>,
+}
+
+impl Terminal {
+    fn new(args: &Shell, client: &Client) -> Self {
+        let config = Config::builder()
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .build();
+        let mut history = FileHistory::with_config(&config);
+        let kept = (!args.no_history).then(history_file).flatten();
+        if let Some(path) = &kept {
+            // There is none the first time.
+            let _ = history.load(path);
+            let _ = path.parent().map(fs::create_dir_all);
+        }
+        Terminal {
+            client: client.clone(),
+            config,
+            history,
+            kept,
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Line> {
+        let place = quote::for_terminal(cwd::here().as_os_str().as_bytes());
+        match self.read(&format!("fusewire:{place}> ")) {
+            Ok(line) => {
+                // A history that cannot be kept is not worth a word.
+                let is_new = self.history.add(&line).unwrap_or(false);
+                if let Some(path) = self.kept.as_ref().filter(|_| is_new) {
+                    let _ = self.history.append(path);
+                }
+                Ok(Line::Text(line.into_bytes()))
+            }
+            Err(error) if is_no_text(&error) => self.drop_rest(),
+            Err(error) => ended(error),
+        }
+    }
+
+    /// Reads one line. The editor is there for that long only: as long as it is, it has the signals
+    /// of the terminal, and those that come while a command runs are for the command.
+    fn read(&mut self, prompt: &str) -> rustyline::Result<String> {
+        let history = std::mem::take(&mut self.history);
+        let mut editor = Editor::with_history(self.config.clone(), history)?;
+        editor.set_helper(Some(Complete::new(&self.client)));
+        let line = editor.readline(prompt);
+        self.history = std::mem::take(editor.history_mut());
+        line
+    }
+
+    /// A line with a byte that is no text. What is left of it is not taken for another command.
+    fn drop_rest(&mut self) -> io::Result<Line> {
+        let why = "that was no UTF-8, and the line is dropped; write such a byte as $'\\377'";
+        report::line(Some("shell"), why);
+        loop {
+            match self.read("(press Enter for a new line) ") {
+                Ok(_) => return Ok(Line::Dropped),
+                Err(error) if is_no_text(&error) => {}
+                Err(error) => return ended(error),
+            }
+        }
+    }
+}
+
+fn is_no_text(error: &ReadlineError) -> bool {
+    matches!(error, ReadlineError::Io(error) if error.kind() == io::ErrorKind::InvalidData)
+}
+
+fn ended(error: ReadlineError) -> io::Result<Line> {
+    match error {
+        ReadlineError::Interrupted | ReadlineError::Signal(_) => Ok(Line::Dropped),
+        ReadlineError::Eof => Ok(Line::End),
+        error => Err(io::Error::other(error)),
     }
 }
 

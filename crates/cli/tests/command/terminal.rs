@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The command on a terminal that is so wide.
 fn terminal(place: &Place, columns: u32, args: &str) -> Command {
@@ -92,30 +92,80 @@ fn a_copy_shows_a_bar_on_a_terminal_only() {
         .ok();
 }
 
-/// Types each line when there is a prompt; returns what is shown.
-fn type_into_shell(mut shell: Command, lines: &[&str]) -> String {
-    let mut child = shell
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("script");
-    let mut keys = child.stdin.take().unwrap();
-    let mut screen = child.stdout.take().unwrap();
-    let (mut shown, mut chunk) = (Vec::new(), [0; 4096]);
-    for line in lines {
-        let before = shown.len();
-        while !shown[before..].windows(PROMPT.len()).any(|w| w == PROMPT) {
-            let got = screen.read(&mut chunk).unwrap();
-            assert_ne!(got, 0, "no prompt: {}", String::from_utf8_lossy(&shown));
-            shown.extend_from_slice(&chunk[..got]);
+/// A shell on a terminal: its keys and what it shows.
+struct Session {
+    child: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    shown: Vec<u8>,
+    /// How much of it was waited for.
+    seen: usize,
+}
+
+impl Session {
+    fn start(mut shell: Command) -> Self {
+        let mut child = shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script");
+        Session {
+            keys: child.stdin.take().unwrap(),
+            screen: child.stdout.take().unwrap(),
+            child,
+            shown: Vec::new(),
+            seen: 0,
         }
-        keys.write_all(line.as_bytes()).unwrap();
     }
-    screen.read_to_end(&mut shown).unwrap();
-    drop(keys);
-    let status = child.wait().unwrap();
-    let shown = String::from_utf8_lossy(&shown).into_owned();
-    assert!(status.success(), "{shown:?}");
+
+    /// Waits for what is shown after all that was waited for before.
+    #[track_caller]
+    fn wait(&mut self, text: &[u8]) -> &mut Self {
+        let mut chunk = [0; 4096];
+        loop {
+            let new = &self.shown[self.seen..];
+            if let Some(at) = new.windows(text.len()).position(|w| w == text) {
+                self.seen += at + text.len();
+                return self;
+            }
+            // It may have come in part.
+            let last = (self.shown.len() + 1).saturating_sub(text.len());
+            self.seen = self.seen.max(last);
+            let got = self.screen.read(&mut chunk).unwrap();
+            assert_ne!(got, 0, "no {text:?}: {}", self.shown());
+            self.shown.extend_from_slice(&chunk[..got]);
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) -> &mut Self {
+        self.keys.write_all(keys).unwrap();
+        self
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown).into_owned()
+    }
+
+    /// Waits for the end; returns the exit status and all that was shown.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.screen.read_to_end(&mut self.shown).unwrap();
+        drop(self.keys);
+        let status = self.child.wait().unwrap();
+        (
+            status.code(),
+            String::from_utf8_lossy(&self.shown).into_owned(),
+        )
+    }
+}
+
+/// Types each line when there is a prompt; returns what is shown.
+fn type_into_shell(shell: Command, lines: &[&str]) -> String {
+    let mut session = Session::start(shell);
+    for line in lines {
+        session.wait(PROMPT).press(line.as_bytes());
+    }
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown:?}");
     shown
 }
 
@@ -143,4 +193,72 @@ fn a_shell_on_a_terminal_has_a_prompt_and_a_history() {
     let history = fs::read_to_string(state.join("fusewire/history")).unwrap();
     let kept: Vec<&str> = history.lines().skip(1).map(str::trim_end).collect();
     assert_eq!(kept, ["stat 'a long name'"]);
+}
+
+#[test]
+fn in_a_shell_ctrl_c_ends_the_command_and_nothing_else() {
+    let place = Place::dir();
+    let shell = || terminal(&place, 80, "-s synthetic:endless shell --no-history");
+    let mut session = Session::start(shell());
+    for _ in 0..3 {
+        // The terminal is as the command finds it when something is shown.
+        session.wait(PROMPT).press(b"find /\r").wait(b"\r\n/");
+        session.press(b"\x03").wait(b"find: interrupted");
+    }
+    // At the prompt it drops the line; a late one is for nobody.
+    session.wait(PROMPT).press(b"ls gone\x03");
+    session.wait(PROMPT).press(b"pwd\r").wait(b"\r\n/\r\n");
+    session.wait(PROMPT).press(b"exit\r");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown:?}");
+    assert!(!shown.contains("cannot stat"), "{shown:?}");
+}
+
+#[test]
+fn a_termination_ends_a_shell_at_its_prompt_and_in_a_command() {
+    let place = Place::dir();
+    let shell = || terminal(&place, 80, "-s synthetic:endless shell --no-history");
+    for (line, sign) in [("", PROMPT), ("find /\r", b"\r\n/")] {
+        let mut session = Session::start(shell());
+        session.wait(PROMPT).press(line.as_bytes());
+        if !line.is_empty() {
+            session.wait(sign);
+        }
+        let script = session.child.id();
+        let children = format!("/proc/{script}/task/{script}/children");
+        let pid = fs::read_to_string(children).unwrap();
+        let kill = Command::new("kill")
+            .args(["-s", "TERM", pid.trim()])
+            .status();
+        assert!(kill.unwrap().success());
+        let (code, shown) = session.end();
+        assert_eq!(code, Some(143), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_byte_that_is_no_text_drops_a_line_and_not_the_shell() {
+    let place = Place::dir();
+    place.write("precious", "");
+    let mut session = Session::start(terminal(&place, 80, "shell --no-history"));
+    session.wait(PROMPT).press(b"ls \xff").wait(b"press Enter");
+    // What comes behind it is no command.
+    session.press(b"rm precious\xfe").wait(b"press Enter");
+    session.press(b"rm precious\r");
+    session.wait(PROMPT).press(b"rm \xff").wait(b"press Enter");
+    session
+        .press(b"\x03")
+        .wait(PROMPT)
+        .press(b"ls\r")
+        .wait(b"\nprecious");
+    session.wait(PROMPT).press("touch f\u{fc}r\r".as_bytes());
+    session.wait(PROMPT).press(b"exit\r");
+    let (code, shown) = session.end();
+    assert_eq!(code, Some(0), "{shown:?}");
+    let said = "fusewire: shell: that was no UTF-8";
+    assert_eq!(shown.matches(said).count(), 2, "{shown:?}");
+    assert_eq!(
+        crate::places::names(place.served.path()),
+        ["f\u{fc}r", "precious"]
+    );
 }
