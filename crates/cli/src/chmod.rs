@@ -20,7 +20,8 @@ pub struct Chmod {
     /// Change directories with everything below; symbolic links are left alone then
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// The new mode in octal digits, or changes such as u+x,go-w and a=rX
+    /// The new mode in octal digits (four at most leave the set-id bits of directories that they do
+    /// not name), or changes such as u+x,go-w and a=rX
     #[arg(allow_hyphen_values = true)]
     pub mode: ModeChange,
     /// Paths in the source

@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// A new mode, or what is to be changed of the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModeChange {
-    /// The new mode.
+    /// The new mode; directories keep their set-id bits.
     Octal(u32),
     /// Changes, one after the other.
     Symbolic(Vec<Clause>),
@@ -38,7 +38,12 @@ enum Bits {
     },
     /// Those of this class, by its place in the mode.
     Of(u32),
+    /// These, whoever is meant.
+    Exactly(u32),
 }
+
+/// Digits of a mode that says nothing of the set-id bits of directories.
+const ORDINARY_DIGITS: usize = 4;
 
 const USER: u32 = 0o4700;
 const GROUP: u32 = 0o2070;
@@ -49,10 +54,12 @@ impl FromStr for ModeChange {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if !text.is_empty() && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
-            return match u32::from_str_radix(text, 8) {
-                Ok(mode) if mode <= 0o7777 => Ok(ModeChange::Octal(mode)),
-                _ => Err("a mode has at most the bits 7777".to_owned()),
-            };
+            let mode = octal(text).ok_or("a mode has at most the bits 7777")?;
+            // Who writes all digits means all bits.
+            return Ok(match text.len() > ORDINARY_DIGITS {
+                true => ModeChange::Symbolic(vec![Clause::exactly(mode)]),
+                false => ModeChange::Octal(mode),
+            });
         }
         let mut clauses = Vec::new();
         for part in text.split(',') {
@@ -64,7 +71,17 @@ impl FromStr for ModeChange {
     }
 }
 
-/// `[ugoa...][[+-=][rwxXst...|u|g|o]...]`
+/// A mode in octal digits.
+fn octal(text: &str) -> Option<u32> {
+    if !text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
+        return None;
+    }
+    let mode = u32::from_str_radix(text, 8).ok()?;
+    (mode <= 0o7777).then_some(mode)
+}
+
+/// `[ugoa...][[+-=][rwxXst...|u|g|o]...]`, the last of them perhaps `[+-=]OCTAL`, for nobody in
+/// particular.
 fn parse(text: &str) -> Option<Vec<Clause>> {
     let start = text.find(['+', '-', '='])?;
     let (classes, mut rest) = text.split_at(start);
@@ -90,6 +107,16 @@ fn parse(text: &str) -> Option<Vec<Clause>> {
         let end = rest.find(['+', '-', '=']).unwrap_or(rest.len());
         let (letters, after) = rest.split_at(end);
         rest = after;
+        if let Some(mode) = octal(letters) {
+            if who.is_some() || !rest.is_empty() {
+                return None;
+            }
+            clauses.push(Clause {
+                operation,
+                ..Clause::exactly(mode)
+            });
+            break;
+        }
         clauses.push(Clause {
             who,
             operation,
@@ -139,8 +166,24 @@ impl ModeChange {
 }
 
 impl Clause {
+    /// All bits are these, those of directories included.
+    fn exactly(mode: u32) -> Self {
+        Clause {
+            who: None,
+            operation: Operation::Set,
+            bits: Bits::Exactly(mode),
+        }
+    }
+
     fn apply(&self, mode: u32, is_dir: bool, umask: u32) -> u32 {
         let named = match self.bits {
+            Bits::Exactly(bits) => {
+                return match self.operation {
+                    Operation::Add => mode | bits,
+                    Operation::Remove => mode & !bits,
+                    Operation::Set => bits,
+                };
+            }
             Bits::Of(shift) => {
                 let class = mode >> shift & 7;
                 class << 6 | class << 3 | class
@@ -185,7 +228,24 @@ mod tests {
 
     #[test]
     fn wrong_changes_are_refused() {
-        for wrong in ["", "8", "u", "z+x", "u+q", "u+x,", "77777", "+ux", "u~x"] {
+        for wrong in [
+            "",
+            "8",
+            "u",
+            "z+x",
+            "u+q",
+            "u+x,",
+            "77777",
+            "+ux",
+            "u~x",
+            "u=755",
+            "=78",
+            "=10000",
+            "=755+x",
+            "000010000",
+            "+7u",
+            "755,u+x",
+        ] {
             assert!(wrong.parse::<ModeChange>().is_err(), "{wrong}");
         }
     }
@@ -219,6 +279,20 @@ mod tests {
             "u=",
             "a+rwxst",
             "u=g-w",
+            "00755",
+            "0755",
+            "000",
+            "07000",
+            "0000002750",
+            "=755",
+            "=2755",
+            "=0",
+            "+6000",
+            "-6022",
+            "+x=644",
+            "u+x,=750,g+s",
+            "g+s,-2000",
+            "=,+070",
         ] {
             for mode in [0, 0o600, 0o644, 0o755, 0o4711, 0o2775, 0o1777, 0o7777] {
                 for path in [&file, &below] {

@@ -421,6 +421,14 @@ fn chmod_takes_what_chmod_takes() {
         place.run(["chmod", "-R", "u=rwX,go=rX", "tree"]).ok();
         let modes = ["tree", "tree/a", "tree/b", "tree/b/c"].map(|path| mode(place, path));
         assert_eq!(modes, [0o755, 0o755, 0o755, 0o644], "{place}");
+        for (change, bits) in [("2750", 0o2750), ("755", 0o2755), ("00755", 0o755)] {
+            place.run(["chmod", change, "tree"]).ok();
+            assert_eq!(mode(place, "tree"), bits, "{change} on {place}");
+        }
+        for (change, bits) in [("=2750", 0o2750), ("-2050", 0o700), ("+55", 0o755)] {
+            place.run(["chmod", change, "tree"]).ok();
+            assert_eq!(mode(place, "tree"), bits, "{change} on {place}");
+        }
         let wrong = place.run(["chmod", "rwx", "tree"]);
         assert!(wrong.one_line(2).contains("u+x"), "{}", wrong.err);
     });
