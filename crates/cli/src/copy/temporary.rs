@@ -49,8 +49,8 @@ pub fn replace(
     let temporary = to.with_file_name(names.next());
     let made = make(&temporary).and_then(|()| client.rename(&temporary, to));
     if made.is_err() {
-        // What went wrong first is what is said.
-        let _ = client.remove_file(&temporary);
+        // What went wrong first is what is said. A command that was cancelled cleans up, too.
+        let _ = client.separate().remove_file(&temporary);
     }
     made
 }

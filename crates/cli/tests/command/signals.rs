@@ -182,6 +182,25 @@ fn in_a_shell_an_interrupt_ends_the_copy_alone_and_a_termination_all() {
 }
 
 #[test]
+fn in_a_shell_an_interrupted_copy_replaces_nothing() {
+    everywhere(|place| {
+        large(&place.at("large"));
+        fs::create_dir(place.at("to")).unwrap();
+        std::os::unix::fs::symlink("kept", place.at("to/large")).unwrap();
+        let line = "cp -r /large /to\n";
+        let (child, input) = shell(place.command(["shell"]), line);
+        until("the temporary file", || {
+            names(&place.at("to")).iter().any(is_temporary)
+        });
+        signal(&child, "INT");
+        drop(input);
+        assert!(end(child).one_line(130).contains("interrupted"), "{place}");
+        assert_eq!(names(&place.at("to")), ["large"], "{place}");
+        assert!(place.at("to/large").is_symlink());
+    });
+}
+
+#[test]
 fn in_a_shell_an_interrupt_ends_what_has_no_end() {
     let mut command = crate::places::fusewire();
     command.args(["-s", "synthetic:endless", "shell"]);
