@@ -4,8 +4,8 @@ use crate::bench;
 use crate::find;
 use crate::show::json;
 use crate::source::Source;
-use crate::{chmod, chown, cp, cwd, df, doctor, identity, ln, manual, mv, readlink, shell, touch};
-use crate::{truncate, xattr};
+use crate::{chmod, chown, cp, cwd, df, doctor, identity, ln, manual, mkdir, mv, readlink, rm};
+use crate::{rmdir, shell, touch, truncate, xattr};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusewire::Identity;
@@ -122,7 +122,7 @@ pub enum Command {
     /// Show directories as trees
     Tree(Tree),
     /// Find files by name, type and size
-    Find(Find),
+    Find(find::Find),
     /// Show how much room files take
     Du(Du),
     /// Show the attributes of files
@@ -134,9 +134,11 @@ pub enum Command {
     /// Copy files from this host to the source
     Put(Put),
     /// Remove files
-    Rm(Rm),
+    Rm(rm::Rm),
     /// Make directories
-    Mkdir(Mkdir),
+    Mkdir(mkdir::Mkdir),
+    /// Remove empty directories
+    Rmdir(rmdir::Rmdir),
     /// Show how much room there is
     Df(df::Df),
     /// Copy files within the source
@@ -164,18 +166,32 @@ pub enum Command {
 }
 
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub struct Ls {
     /// Show type, rights, links, owner, group, size and date
     #[arg(short)]
     pub long: bool,
+    /// Show sizes with units, such as 1.5M, with -l
+    #[arg(short = 'h', long = "human-readable")]
+    pub human: bool,
     /// Show names that begin with a dot, too
     #[arg(short, long)]
     pub all: bool,
+    /// Show directories themselves, not what is in them
+    #[arg(short, long, conflicts_with = "recursive")]
+    pub directory: bool,
+    /// Show one name a line, on a terminal, too
+    #[arg(short = '1')]
+    pub one: bool,
     /// List directories below, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    #[arg(long, conflicts_with = "long", help = json::help_with_attributes("path"))]
+    #[arg(long, conflicts_with = "long")]
+    #[arg(help = json::help_with_attributes("path, target of links"))]
     pub json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
     pub paths: Vec<PathBuf>,
@@ -194,39 +210,6 @@ pub struct Tree {
     #[arg(value_parser = clap::value_parser!(u32).range(1..).map(|n| n as usize))]
     pub level: Option<usize>,
     #[arg(long, help = json::help("path, depth, type (a letter as for find), target of links"))]
-    pub json: bool,
-    /// Paths in the source; without any, the root, or the current directory of a shell
-    #[arg(value_parser = path())]
-    pub paths: Vec<PathBuf>,
-}
-
-/// Shows every file at and below the paths that is all that the options ask for. Symbolic links
-/// are not followed.
-#[derive(Args, Debug)]
-pub struct Find {
-    /// Names like this: * and ? stand for any characters, [a-z] for one of several, {a,b} for one
-    /// of several patterns
-    #[arg(long, value_name = "GLOB", value_parser = find::Glob::exact)]
-    pub name: Vec<find::Glob>,
-    /// As --name, in capital and small letters
-    #[arg(long, value_name = "GLOB", value_parser = find::Glob::any_case)]
-    pub iname: Vec<find::Glob>,
-    /// Types: f (file), d (directory), l (symbolic link), b and c (devices), p (pipe), s (socket)
-    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = find::kind)]
-    pub kinds: Vec<char>,
-    /// Sizes: so many bytes, or more (+) or less (-), in k, M or G of 1024
-    #[arg(long, value_name = "[+-]N[kMG]", allow_hyphen_values = true)]
-    pub size: Vec<find::Size>,
-    /// Leave out what is less deep; the paths themselves have depth 0
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub min_depth: usize,
-    /// Leave out what is deeper
-    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
-    pub max_depth: usize,
-    /// End each path with a NUL byte instead of a newline
-    #[arg(long, conflicts_with = "json")]
-    pub print0: bool,
-    #[arg(long, help = json::help_with_attributes("path, depth"))]
     pub json: bool,
     /// Paths in the source; without any, the root, or the current directory of a shell
     #[arg(value_parser = path())]
@@ -294,7 +277,7 @@ pub struct Cat {
 #[derive(Args, Debug)]
 pub struct Copying {
     /// Copy directories with everything below, and symbolic links as links
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
     /// Make device nodes, pipes and sockets, and keep set-user-id and set-group-id bits
     #[arg(long)]
@@ -328,29 +311,6 @@ pub struct Put {
 }
 
 #[derive(Args, Debug)]
-pub struct Rm {
-    /// Remove directories with everything below
-    #[arg(short, long)]
-    pub recursive: bool,
-    /// Say nothing of files that are not there
-    #[arg(short, long)]
-    pub force: bool,
-    /// Paths in the source
-    #[arg(required_unless_present = "force", value_parser = path())]
-    pub paths: Vec<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-pub struct Mkdir {
-    /// Make the directories above, too, and take what exists
-    #[arg(short, long)]
-    pub parents: bool,
-    /// Paths in the source
-    #[arg(required = true, value_parser = path())]
-    pub paths: Vec<PathBuf>,
-}
-
-#[derive(Args, Debug)]
 pub struct Info {
     /// Write one JSON object on a line: source, daemon, protocol, transport, file_system, each an
     /// object with the facts that are shown without it
@@ -372,6 +332,7 @@ impl Command {
             Command::Put(_) => "put",
             Command::Rm(_) => "rm",
             Command::Mkdir(_) => "mkdir",
+            Command::Rmdir(_) => "rmdir",
             Command::Df(_) => "df",
             Command::Cp(_) => "cp",
             Command::Mv(_) => "mv",

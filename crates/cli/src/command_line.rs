@@ -13,12 +13,45 @@ use std::path::PathBuf;
 pub fn parse(
     words: impl IntoIterator<Item = OsString>,
 ) -> Result<(Cli, ArgMatches), Box<clap::Error>> {
-    let matches = Cli::command().try_get_matches_from(words)?;
+    let definition = Cli::command();
+    let words = spell_out(words.into_iter().collect(), &definition);
+    let matches = definition.try_get_matches_from(words)?;
     let cli = Cli::from_arg_matches(&matches)?;
     if let Action::Command(command) = &cli.action {
         check_operands(command)?;
     }
     Ok((cli, matches))
+}
+
+/// Long options that find(1) has with one dash.
+const OF_FIND: [&str; 7] = [
+    "-name",
+    "-iname",
+    "-type",
+    "-size",
+    "-mindepth",
+    "-maxdepth",
+    "-print0",
+];
+
+/// Gives the options of find their second dash.
+fn spell_out(mut words: Vec<OsString>, definition: &clap::Command) -> Vec<OsString> {
+    let is_command = |word: &&OsString| definition.find_subcommand(word).is_some();
+    if words
+        .iter()
+        .find(is_command)
+        .is_none_or(|word| word != "find")
+    {
+        return words;
+    }
+    for word in words.iter_mut().take_while(|word| *word != "--") {
+        if OF_FIND.iter().any(|option| word == option) {
+            let mut long = OsString::from("-");
+            long.push(&*word);
+            *word = long;
+        }
+    }
+    words
 }
 
 /// Operands that go somewhere need a target. A least number in the definitions would count those
@@ -62,6 +95,7 @@ mod tests {
             "fusewire mv a b -f c",
             "fusewire ln a -f b",
             "fusewire ln -s a -- -b",
+            "fusewire find / -name a* -type f -size +1k -maxdepth 2 -print0",
         ] {
             assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());
         }

@@ -1,18 +1,58 @@
 //! `fusewire find`
 
-use crate::args::Find;
 use crate::context::Context;
 use crate::paths;
 use crate::report::Problem;
-use crate::show::json::Object;
+use crate::show::json::{self, Object};
 use crate::show::mode;
 use crate::show::output::Output;
+use clap::Args;
 use fusewire::{Metadata, WalkEntry};
 use globset::{GlobBuilder, GlobMatcher};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Shows every file at and below the paths that is all that the options ask for. Symbolic links
+/// are not followed. The options that find(1) has, too, may be spelled with one dash.
+#[derive(Args, Debug)]
+pub struct Find {
+    /// Names like this: * and ? stand for any characters, [a-z] for one of several, {a,b} for one
+    /// of several patterns
+    #[arg(long, value_name = "GLOB", value_parser = Glob::exact)]
+    pub name: Vec<Glob>,
+    /// As --name, in capital and small letters
+    #[arg(long, value_name = "GLOB", value_parser = Glob::any_case)]
+    pub iname: Vec<Glob>,
+    /// Types: f (file), d (directory), l (symbolic link), b and c (devices), p (pipe), s (socket)
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = kind)]
+    pub kinds: Vec<char>,
+    /// Sizes: so many bytes (c may follow), or more (+) or less (-), in k, M or G of 1024. Nothing is
+    /// rounded: -1k is all below 1024 bytes
+    #[arg(long, value_name = "[+-]N[ckMG]", allow_hyphen_values = true)]
+    pub size: Vec<Size>,
+    /// Leave out what is less deep; the paths themselves have depth 0
+    #[arg(
+        long,
+        alias = "mindepth",
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub min_depth: usize,
+    /// Leave out what is deeper
+    #[arg(long, alias = "maxdepth", value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub max_depth: usize,
+    /// End each path with a NUL byte instead of a newline
+    #[arg(long, conflicts_with = "json")]
+    pub print0: bool,
+    #[arg(long, help = json::help_with_attributes("path, depth, target of links"))]
+    pub json: bool,
+    /// Paths in the source; without any, the root, or the current directory of a shell
+    #[arg(value_parser = crate::args::path())]
+    pub paths: Vec<PathBuf>,
+}
 
 /// Shows what matches, in the daemon's order, as it is found.
 ///
@@ -36,7 +76,9 @@ pub fn run(args: &Find, context: &Context<'_>) -> io::Result<()> {
                 return out.flush();
             }
             match entry.map(|entry| matches(args, &entry).map(|meta| meta.map(|m| (entry, m)))) {
-                Ok(Ok(Some((entry, meta)))) => show(args, &entry, meta.as_ref(), &mut out)?,
+                Ok(Ok(Some((entry, meta)))) => {
+                    show(args, context, &entry, meta.as_ref(), &mut out)?
+                }
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) | Err(error) => report.problem(Problem::from(error)),
             }
@@ -64,12 +106,13 @@ fn matches(args: &Find, entry: &WalkEntry) -> fusewire::Result<Option<Option<Met
 
 fn show(
     args: &Find,
+    context: &Context<'_>,
     entry: &WalkEntry,
     meta: Option<&Metadata>,
     out: &mut Output,
 ) -> io::Result<()> {
-    let path = entry.path();
-    let path = path.as_os_str().as_bytes();
+    let at = entry.path();
+    let path = at.as_os_str().as_bytes();
     if args.print0 {
         out.write_all(path)?;
         return out.write_all(b"\0");
@@ -83,7 +126,7 @@ fn show(
         .put("type", mode::letter(entry.file_type()).to_string())
         .put("depth", entry.depth());
     if let Some(meta) = meta {
-        object = object.attributes(meta);
+        object = object.attributes(meta).target(meta, &at, context);
     }
     object.write(out)
 }
@@ -168,6 +211,7 @@ impl FromStr for Size {
         };
         let (digits, unit) = match number.as_bytes().last() {
             Some(b'k' | b'K') => (&number[..number.len() - 1], 1 << 10),
+            Some(b'c') => (&number[..number.len() - 1], 1),
             Some(b'M') => (&number[..number.len() - 1], 1 << 20),
             Some(b'G') => (&number[..number.len() - 1], 1 << 30),
             _ => (number, 1),
@@ -177,7 +221,7 @@ impl FromStr for Size {
             .then(|| digits.parse::<u64>().ok()?.checked_mul(unit))
             .flatten();
         bytes.map(make).ok_or_else(|| {
-            "give a number of bytes, with k, M or G for powers of 1024, and + or - in front for \
+            "give a number of bytes (c), or with k, M or G of powers of 1024, and + or - in front for \
              more or less than that"
                 .to_owned()
         })
@@ -195,11 +239,23 @@ mod tests {
             ("0", Size::Exactly(0)),
             ("+4k", Size::MoreThan(4096)),
             ("-1M", Size::LessThan(1 << 20)),
+            ("7c", Size::Exactly(7)),
             ("2G", Size::Exactly(2 << 30)),
         ] {
             assert_eq!(text.parse(), Ok(size), "{text}");
         }
-        for text in ["", "+", "k", "1T", "++1", "1.5k", "-é", "99999999999G"] {
+        for text in [
+            "",
+            "+",
+            "k",
+            "c",
+            "7w",
+            "1T",
+            "++1",
+            "1.5k",
+            "-é",
+            "99999999999G",
+        ] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
         assert!(Size::MoreThan(1).fits(2) && !Size::MoreThan(1).fits(1));

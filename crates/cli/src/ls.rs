@@ -7,6 +7,7 @@ use crate::paths;
 use crate::report::{Problem, shown};
 use crate::show::json::Object;
 use crate::show::people::People;
+use crate::show::size::human;
 use crate::show::{columns, mode, quote, time};
 use crate::sorted::{self, MAX_SORTED};
 use fusewire::{DirEntry, Metadata, ReadDir};
@@ -32,7 +33,7 @@ pub fn run(args: &Ls, context: &Context<'_>) -> io::Result<()> {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     for path in paths.iter() {
         match listing.operand(path) {
-            Ok(meta) if meta.is_dir() => directories.push(path),
+            Ok(meta) if meta.is_dir() && !args.directory => directories.push(path),
             Ok(meta) => files.push(Entry::new(path.into(), Some(meta))),
             Err(problem) => context.report.problem(problem),
         }
@@ -133,7 +134,7 @@ impl<'a> Listing<'a> {
     fn operand(&self, path: &Path) -> Result<Metadata, Problem> {
         let path = paths::check(path)?;
         let client = self.context.client;
-        if self.args.long && !paths::wants_directory(path) {
+        if (self.args.long || self.args.directory) && !paths::wants_directory(path) {
             return Ok(client.symlink_metadata(path)?);
         }
         match client.metadata(path) {
@@ -289,7 +290,11 @@ impl<'a> Listing<'a> {
         if self.args.long {
             let blocks = entries.iter().filter_map(|entry| entry.meta.as_ref());
             let sum = blocks.fold(0_u64, |sum, meta| sum.saturating_add(meta.blocks()));
-            writeln!(self.out, "total {}", sum.div_ceil(2))?;
+            let total = match self.args.human {
+                true => human(sum.saturating_mul(512)),
+                false => sum.div_ceil(2).to_string(),
+            };
+            writeln!(self.out, "total {total}")?;
         }
         Ok(())
     }
@@ -301,7 +306,7 @@ impl<'a> Listing<'a> {
                 let path = directory.join(&entry.name);
                 let mut object = Object::default().name("path", path.as_os_str().as_bytes());
                 if let Some(meta) = &entry.meta {
-                    object = object.attributes(meta);
+                    object = object.attributes(meta).target(meta, &path, self.context);
                 }
                 object.write(&mut self.out)?;
             }
@@ -310,7 +315,7 @@ impl<'a> Listing<'a> {
         if self.args.long {
             return self.print_long(directory, entries);
         }
-        if let Some(width) = self.terminal {
+        if let Some(width) = self.terminal.filter(|_| !self.args.one) {
             let items: Vec<_> = entries
                 .iter()
                 .map(|entry| {
@@ -325,7 +330,8 @@ impl<'a> Listing<'a> {
             return Ok(());
         }
         for entry in entries {
-            self.out.write_all(entry.name.as_bytes())?;
+            let name = self.quoted(entry.name.as_bytes());
+            self.out.write_all(&name)?;
             writeln!(self.out)?;
         }
         Ok(())
@@ -377,6 +383,8 @@ impl<'a> Listing<'a> {
         let size = if kind.is_block_device() || kind.is_char_device() {
             let device = u64::from(meta.rdev());
             format!("{}, {:>3}", major(device), minor(device))
+        } else if self.args.human {
+            human(meta.len())
         } else {
             meta.len().to_string()
         };

@@ -31,6 +31,7 @@ mod paths;
 mod readlink;
 mod report;
 mod rm;
+mod rmdir;
 mod session;
 mod shell;
 mod show;
@@ -178,6 +179,7 @@ fn command(
         Command::Info(args) => info::run(args, session, &context)?,
         Command::Rm(args) => rm::run(args, &context),
         Command::Mkdir(args) => mkdir::run(args, &context),
+        Command::Rmdir(args) => rmdir::run(args, &context),
         Command::Df(args) => df::run(args, &context)?,
         Command::Cp(args) => cp::run(args, &context),
         Command::Mv(args) => mv::run(args, &context),

@@ -1,17 +1,33 @@
 //! `fusewire rm`
 
-use crate::args::Rm;
 use crate::context::Context;
 use crate::descent::Descent;
 use crate::paths;
 use crate::report::Problem;
+use clap::Args;
 use fusewire::{Client, ReadDir};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub struct Rm {
+    /// Remove directories with everything below
+    #[arg(short, long, visible_short_alias = 'R')]
+    pub recursive: bool,
+    /// Remove empty directories, too
+    #[arg(short, long)]
+    pub dir: bool,
+    /// Say nothing of files that are not there
+    #[arg(short, long)]
+    pub force: bool,
+    /// Paths in the source
+    #[arg(required_unless_present = "force", value_parser = crate::args::path())]
+    pub paths: Vec<PathBuf>,
+}
 
 /// Removes the operands.
 pub fn run(args: &Rm, context: &Context<'_>) {
@@ -39,10 +55,13 @@ fn operand(args: &Rm, context: &Context<'_>, path: &Path) -> Result<(), Problem>
     if !found.is_dir() {
         return Ok(context.client.remove_file(path)?);
     }
+    if !args.recursive && args.dir {
+        return Ok(context.client.remove_dir(path)?);
+    }
     if !args.recursive {
         return Err(Problem::about(
             path,
-            "is a directory; use -r to remove it with all below",
+            "is a directory; use -r to remove it with all below, or -d if it is empty",
         ));
     }
     let above = match path.parent() {

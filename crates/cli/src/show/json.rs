@@ -1,10 +1,13 @@
 //! Output for programs: one JSON object on a line.
 
 use super::mode;
+use crate::context::Context;
 use fusewire::Metadata;
 use rustix::fs::{major, minor};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// What [`Object::attributes`] puts into an object, for people.
 const ATTRIBUTES: &str = "type (a letter as for find), size_bytes, mode (permission bits), links, \
@@ -72,6 +75,20 @@ impl Object {
             .put("mtime_nanos", meta.mtime_nsec())
             .put("ctime_secs", meta.ctime())
             .put("ctime_nanos", meta.ctime_nsec())
+    }
+
+    /// Where a symbolic link at `path` leads. One that cannot be read is reported and left out.
+    pub fn target(self, meta: &Metadata, path: &Path, context: &Context<'_>) -> Self {
+        if !meta.is_symlink() {
+            return self;
+        }
+        match context.client.read_link(path) {
+            Ok(target) => self.name("target", target.as_os_str().as_bytes()),
+            Err(error) => {
+                context.report.problem(error.into());
+                self
+            }
+        }
     }
 
     /// Writes the line.

@@ -37,7 +37,19 @@ fn host(program: &str, args: &[&str], directory: &Path) -> String {
 fn ls_says_what_ls_of_coreutils_says() {
     everywhere(|place| {
         fill(place);
-        for options in [&[][..], &["-a"], &["-l"], &["-R"], &["-lR"], &["-aR"]] {
+        for options in [
+            &[][..],
+            &["-a"],
+            &["-l"],
+            &["-R"],
+            &["-lR"],
+            &["-aR"],
+            &["-1"],
+            &["-lh"],
+            &["-h"],
+            &["-d"],
+            &["-ld", "sublink"],
+        ] {
             let mut args = vec!["ls"];
             args.extend(options);
             let mut theirs_args = options.to_vec();

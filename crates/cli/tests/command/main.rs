@@ -5,6 +5,7 @@ mod bench;
 mod changing;
 mod copying;
 mod daemon;
+mod habits;
 mod hostile;
 mod input;
 mod listing;

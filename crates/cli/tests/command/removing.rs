@@ -43,7 +43,7 @@ fn rm_refuses_what_was_hardly_meant_and_goes_on() {
         assert_eq!(lines.len(), 6, "{}", done.err);
         assert_eq!(
             lines[0],
-            "fusewire: rm: d: is a directory; use -r to remove it with all below"
+            "fusewire: rm: d: is a directory; use -r to remove it with all below, or -d if it is empty"
         );
         assert_eq!(
             lines[1],
