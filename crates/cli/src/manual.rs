@@ -61,6 +61,7 @@ fn page(dir: &Path, command: clap::Command) -> io::Result<()> {
 fn finish(command: &str, done: io::Result<()>) -> i32 {
     match done {
         Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => crate::BROKEN_PIPE,
         Err(error) => {
             report::line(Some(command), &format!("cannot write: {error}"));
             1

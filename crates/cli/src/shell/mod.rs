@@ -48,7 +48,7 @@ const BUILT_IN: [(&str, &str); 6] = [
     ),
     ("lpwd", "Show where that is"),
     ("help", "Show this, or what a command does"),
-    ("exit", "End the shell"),
+    ("exit", "End the shell, with a status if one is given"),
 ];
 
 /// Commands that are for outside of a shell.
@@ -84,7 +84,8 @@ pub fn run(args: &Shell, session: &Session, interrupt: &Interrupt, common: &Comm
         };
         match shell.line(&line) {
             End::Ok => {}
-            End::Exit => break,
+            End::Exit(None) => break,
+            End::Exit(Some(status)) => return status,
             End::Failed(status) => failed = status,
         }
         if let Some(signal) = interrupt.signal() {
@@ -106,7 +107,8 @@ pub fn run(args: &Shell, session: &Session, interrupt: &Interrupt, common: &Comm
 enum End {
     Ok,
     Failed(i32),
-    Exit,
+    /// With this status, or the one that a shell has by itself.
+    Exit(Option<i32>),
 }
 
 impl From<i32> for End {
@@ -149,7 +151,19 @@ impl Running<'_> {
             }
         };
         let done = match *name {
-            "exit" => return End::Exit,
+            "exit" => {
+                let Some(operand) = operand else {
+                    return End::Exit(None);
+                };
+                match operand.to_str().and_then(|text| text.parse::<u8>().ok()) {
+                    Some(status) => return End::Exit(Some(status.into())),
+                    None => {
+                        let text = format!("{} is no status from 0 to 255", shown(operand));
+                        report::line(Some("exit"), &text);
+                        return End::Failed(crate::USAGE);
+                    }
+                }
+            }
             "help" if operand.is_some() => return self.command(&words).into(),
             "help" => help().map_err(|error| error.to_string()),
             "cd" => self.change_directory(operand.unwrap_or(Path::new("/"))),

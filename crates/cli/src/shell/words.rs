@@ -11,12 +11,17 @@ pub enum Broken {
     Quote,
     /// A backslash with nothing behind it.
     Backslash,
+    /// What is an operator in other shells, such as a redirection.
+    Operator,
 }
 
 impl Broken {
     pub fn remedy(self) -> &'static str {
         match self {
             Broken::Quote => "a quote is not closed; close it, or put a backslash in front of it",
+            Broken::Operator => {
+                "; | > < & mean nothing here; one command a line, and quotes around what is a name"
+            }
             Broken::Backslash => "the line ends in a backslash; a command is one line",
         }
     }
@@ -115,6 +120,7 @@ impl Reader<'_> {
                     })?;
                 }
                 b'\\' => word.push(self.next().ok_or(Broken::Backslash)?),
+                b';' | b'|' | b'>' | b'<' | b'&' => return Err(Broken::Operator),
                 byte => word.push(byte),
             }
         }
@@ -220,6 +226,11 @@ mod tests {
             "\u{202e}'\"".as_bytes(),
             b"#x",
             b"~",
+            b"a;b",
+            b"a|b",
+            b"a>b",
+            b"<",
+            b"&",
         ] {
             assert_eq!(words(&quote::for_terminal(name)), [name]);
         }
@@ -232,6 +243,11 @@ mod tests {
             ("\"b", Broken::Quote, 0, "b"),
             ("a $'b\\", Broken::Quote, 2, "b"),
             ("a b\\", Broken::Backslash, 2, "b"),
+            ("a;b", Broken::Operator, 0, "a"),
+            ("a | b", Broken::Operator, 2, ""),
+            ("a b>c", Broken::Operator, 2, "b"),
+            ("a <", Broken::Operator, 2, ""),
+            ("a &", Broken::Operator, 2, ""),
         ] {
             let (why, words) = split(line.as_bytes()).unwrap_err();
             assert_eq!(why, broken, "{line}");

@@ -88,6 +88,10 @@ fn an_error_ends_a_shell_only_when_told() {
         ("ls --stats", "--stats is for all of a shell"),
         ("ls 'a", "a quote is not closed"),
         ("cd a b", "one operand"),
+        ("exit nine", "no status"),
+        ("exit 256", "no status"),
+        ("ls ; pwd", "mean nothing here"),
+        ("ls > out", "mean nothing here"),
     ] {
         let done = shell(&place, &[], wrong);
         assert!(done.one_line(2).contains(what), "{wrong}: {}", done.err);
@@ -109,6 +113,30 @@ fn names_of_any_bytes_can_be_said_as_they_are_shown() {
     assert!(text.contains("\"path\":\"/*\""), "{text}");
     assert!(text.ends_with("/a\nb\n"), "{text}");
     assert!(place.at("it's").exists());
+}
+
+#[test]
+fn a_shell_exits_with_the_status_that_is_asked_for() {
+    let place = Place::dir();
+    let done = shell(&place, &[], "exit 3\npwd\n");
+    assert_eq!((done.code, done.out.len()), (Some(3), 0), "{}", done.err);
+    let done = shell(&place, &[], "rm gone\nexit 0\n");
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let done = shell(&place, &[], "rm gone\nexit\n");
+    assert_eq!(done.code, Some(1), "{}", done.err);
+}
+
+#[test]
+fn completions_that_nobody_reads_end_quietly() {
+    let mut child = fusewire()
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = Done::of(child.wait_with_output().unwrap());
+    assert_eq!((done.code, done.err.as_str()), (Some(141), ""));
 }
 
 #[test]
