@@ -16,7 +16,14 @@ use std::path::{Path, PathBuf};
 #[command(name = "fusewire", version, max_term_width = 100)]
 #[command(after_help = "\
 Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line,
-130 and 143 after Ctrl-C and SIGTERM.")]
+130 and 143 after Ctrl-C and SIGTERM, 141 when the output is closed.
+
+Variables: FUSEWIRE_SOURCE is the source where no -s is given, FUSEWIRE_VIRTIOFSD the program that
+virtiofsd:PATH starts.
+
+Examples: fusewire -s dir:notes ls -l /
+          fusewire -s dir:notes get -r /2026 copy
+          fusewire -s virtiofsd:/srv shell")]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
@@ -71,7 +78,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "MODE", value_parser = umask)]
     pub umask: Option<u32>,
 
-    /// Write what was sent and how long it took to standard error at the end
+    /// Write how much was sent and received, by request, to standard error at the end
     #[arg(long, global = true, value_name = "FORMAT")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub stats: Option<Format>,

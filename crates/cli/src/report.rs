@@ -180,9 +180,14 @@ impl Report {
             None => String::new(),
         };
         if let Some(signal) = self.interrupt.signal() {
-            self.line(&format!(
-                "interrupted; what is complete was kept, repeat the command for the rest{left}"
-            ));
+            let kept = match self.command {
+                "get" | "put" | "cp" => {
+                    "; complete files were kept, no others; a new directory is to be removed before \
+                     the command is repeated, or the copy goes into it"
+                }
+                _ => "",
+            };
+            self.line(&format!("interrupted{kept}{left}"));
             return exit_code(signal);
         }
         if self.connection_lost.load(Ordering::Acquire) {

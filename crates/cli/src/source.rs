@@ -24,7 +24,7 @@ pub enum Source {
     Synthetic(Shape),
 }
 
-const FORMS: &str = "give dir:PATH, mem:, vhost-user:SOCKET or virtiofsd:PATH";
+const FORMS: &str = "give dir:PATH, mem:, vhost-user:SOCKET, virtiofsd:PATH or synthetic:SHAPE";
 
 impl Source {
     /// Reads the form `KIND:REST`.

@@ -55,7 +55,8 @@ pub fn virtiofsd() -> Finding {
     };
     finding.or(
         "virtiofsd:PATH does not work; dir:PATH needs no daemon",
-        "apt install virtiofsd, or cargo install virtiofsd, and name it in FUSEWIRE_VIRTIOFSD",
+        "apt install virtiofsd, or cargo xtask peers, which builds target/peers/virtiofsd/bin/virtiofsd; \
+         name it in FUSEWIRE_VIRTIOFSD",
     )
 }
 

@@ -50,6 +50,7 @@ fn an_interrupted_get_keeps_what_is_complete_and_nothing_else() {
             signal(&child, name);
             let done = end(child);
             assert!(done.one_line(code).contains("interrupted"), "{place}");
+            assert!(done.err.contains("to be removed before"), "{}", done.err);
             let got = names(&target);
             assert!(got.len() < MANY);
             assert!(!got.iter().any(is_temporary), "{place}: {got:?}");
