@@ -71,14 +71,21 @@ impl Complete {
         let found = match words.done.first() {
             None => self.names(&word),
             Some(_) if word.as_bytes().starts_with(b"-") => self.options(&words.done, &word),
-            Some(command) => {
-                let directories = command == "cd" || command == "lcd";
-                let local = command == "put" || command == "lcd";
-                paths(&word, directories, |dir| match local {
-                    true => here(dir),
-                    false => self.there(dir),
-                })
-            }
+            Some(command) => match Operand::of(&words.done) {
+                Operand::Action => self.actions(command, &word),
+                Operand::Other => Vec::new(),
+                Operand::Path => {
+                    let directories = command == "cd" || command == "lcd" || command == "rmdir";
+                    let both = command == "put" || command == "get";
+                    let has_operand = words.done[1..].iter().any(|word| !is_option(word));
+                    // The first operand is where the copy comes from; one that follows is mostly the target.
+                    let local = command == "lcd" || (both && (command == "put") != has_operand);
+                    paths(&word, directories, |dir| match local {
+                        true => here(dir),
+                        false => self.there(dir),
+                    })
+                }
+            },
         };
         (start, found)
     }
@@ -91,6 +98,13 @@ impl Complete {
         names.sort_unstable();
         names.dedup();
         whole(names.into_iter().map(str::to_owned), begin)
+    }
+
+    /// What a command does, where that is an operand.
+    fn actions(&self, command: &OsStr, begin: &OsStr) -> Vec<Pair> {
+        let found = self.commands.find_subcommand(command);
+        let actions = found.into_iter().flat_map(clap::Command::get_subcommands);
+        whole(actions.map(|action| action.get_name().to_owned()), begin)
     }
 
     fn options(&self, before: &[OsString], begin: &OsStr) -> Vec<Pair> {
@@ -132,6 +146,35 @@ impl Complete {
         drop(done);
         found
     }
+}
+
+/// What an operand is that comes next.
+enum Operand {
+    Action,
+    Path,
+    /// Something that only the user knows, such as a mode.
+    Other,
+}
+
+impl Operand {
+    /// Behind `done`, the command first.
+    fn of(done: &[OsString]) -> Self {
+        let mut operands = done.iter().filter(|word| !is_option(word));
+        let command = operands.next().and_then(|word| word.to_str());
+        let action = operands.next().and_then(|word| word.to_str());
+        let more = operands.count();
+        match (command, action) {
+            (Some("xattr"), None) => Operand::Action,
+            (Some("xattr"), Some("get" | "remove")) if more < 1 => Operand::Other,
+            (Some("xattr"), Some("set")) if more < 2 => Operand::Other,
+            (Some("chmod" | "chown"), None) => Operand::Other,
+            _ => Operand::Path,
+        }
+    }
+}
+
+fn is_option(word: &OsString) -> bool {
+    word.as_bytes().starts_with(b"-")
 }
 
 /// Entries of a directory of this host.
@@ -229,5 +272,15 @@ mod tests {
         assert_eq!(candidates("ls /dir/.h"), one(3, "/dir/.hidden "));
         assert_eq!(candidates("ls /dir/").1.len(), 2);
         assert_eq!(candidates("ls /nowhere/"), (3, Vec::new()));
+        assert_eq!(candidates("xattr li"), one(6, "list "));
+        assert_eq!(candidates("xattr set user.a "), (17, Vec::new()));
+        assert_eq!(candidates("xattr get user.a d"), one(17, "dir/"));
+        assert_eq!(candidates("chmod "), (6, Vec::new()));
+        assert_eq!(candidates("chmod 644 d"), one(10, "dir/"));
+        // The source has a dir, this host has a Cargo.toml.
+        assert_eq!(candidates("get -r d"), one(7, "dir/"));
+        assert_eq!(candidates("get dir Cargo.t"), one(8, "Cargo.toml "));
+        assert_eq!(candidates("put Cargo.t"), one(4, "Cargo.toml "));
+        assert_eq!(candidates("put Cargo.toml d"), one(15, "dir/"));
     }
 }
