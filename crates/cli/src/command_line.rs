@@ -6,14 +6,15 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Reads the words of a command line, the name of the program first.
+/// Reads the words of a command line, the name of the program first, by `definition`: that of
+/// [`Cli`], which may hide some.
 ///
 /// # Errors
 /// What is wrong, and help that was asked for.
 pub fn parse(
+    definition: clap::Command,
     words: impl IntoIterator<Item = OsString>,
 ) -> Result<(Cli, ArgMatches), Box<clap::Error>> {
-    let definition = Cli::command();
     let words = spell_out(words.into_iter().collect(), &definition);
     let matches = definition.try_get_matches_from(words)?;
     let cli = Cli::from_arg_matches(&matches)?;
@@ -80,7 +81,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Cli, String> {
         let words = line.split(' ').map(OsString::from);
-        parse(words)
+        parse(Cli::command(), words)
             .map(|(cli, _)| cli)
             .map_err(|error| error.to_string())
     }

@@ -45,7 +45,8 @@ mod tree;
 mod truncate;
 mod xattr;
 
-use args::{Action, Command, Common};
+use args::{Action, Cli, Command, Common};
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use context::Context;
 use fusewire::Client;
@@ -60,7 +61,7 @@ const BROKEN_PIPE: i32 = 141;
 const USAGE: i32 = 2;
 
 fn main() {
-    let status = match command_line::parse(std::env::args_os()) {
+    let status = match command_line::parse(Cli::command(), std::env::args_os()) {
         Ok((cli, _)) => match &cli.action {
             Action::Command(command) => run(command, &cli.common),
             Action::Bench(arguments) => bench::run(arguments),
@@ -68,13 +69,14 @@ fn main() {
             Action::Completions(args) => manual::completions(args),
             Action::Man(args) => manual::man(args),
         },
-        Err(error) => usage(&error),
+        Err(error) => usage(&error, "fusewire --help"),
     };
     std::process::exit(status);
 }
 
-/// Help goes to standard output; what is wrong with a command line takes one line, too.
-fn usage(error: &clap::Error) -> i32 {
+/// Help goes to standard output; what is wrong with a command line takes one line, which names where
+/// there is `help`.
+fn usage(error: &clap::Error, help: &str) -> i32 {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
@@ -95,7 +97,7 @@ fn usage(error: &clap::Error) -> i32 {
     } else {
         first
     };
-    report::line(None, &format!("{what}; see fusewire --help"));
+    report::line(None, &format!("{what}; see {help}"));
     USAGE
 }
 

@@ -202,10 +202,13 @@ impl Running<'_> {
     /// Runs one command and returns its exit status.
     fn command(&self, words: &[OsString]) -> i32 {
         let program = OsString::from("fusewire");
-        let parsed = command_line::parse(std::iter::once(&program).chain(words).cloned());
+        let parsed = command_line::parse(
+            definition(),
+            std::iter::once(&program).chain(words).cloned(),
+        );
         let (cli, matches) = match parsed {
             Ok(parsed) => parsed,
-            Err(error) => return crate::usage(&error),
+            Err(error) => return crate::usage(&error, "help"),
         };
         let Action::Command(what) = &cli.action else {
             report::line(Some("shell"), "this is a command for outside of the shell");
@@ -242,6 +245,19 @@ impl Running<'_> {
         self.interrupt.command_is_over();
         status
     }
+}
+
+/// The commands, without the options that a shell refuses in its lines.
+fn definition() -> clap::Command {
+    fn hide(command: clap::Command) -> clap::Command {
+        command.mut_args(
+            |arg| match OF_THE_SHELL.iter().any(|id| arg.get_id() == id) {
+                true => arg.hide(true),
+                false => arg,
+            },
+        )
+    }
+    hide(Cli::command()).mut_subcommands(hide)
 }
 
 /// Whether an option is on the line itself.

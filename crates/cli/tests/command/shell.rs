@@ -188,6 +188,17 @@ fn help_names_every_command_of_a_shell() {
     assert!(!text.contains("\nbench") && !text.contains("\nshell"));
     let text = shell(&place, &[], "help mv\n").ok();
     assert!(text.contains("--no-clobber"), "{text}");
+    // What is for all of a shell is not for its lines.
+    for line in ["help mv\n", "help ln\n", "du --help\n"] {
+        let text = shell(&place, &[], line).ok();
+        assert!(
+            text.contains("--as") && !text.contains("--source"),
+            "{text}"
+        );
+        assert!(!text.contains("--stats"), "{text}");
+    }
+    let done = shell(&place, &[], "lst\n");
+    assert!(done.one_line(2).ends_with("; see help"), "{}", done.err);
 }
 
 #[test]
