@@ -7,7 +7,7 @@ use crate::fs_attr;
 use crate::handle::Handle;
 use crate::io::Data;
 use crate::iomode::Parallel;
-use crate::meta::{Metadata, Times};
+use crate::meta::{Metadata, Time, Times};
 use crate::turn::Taken;
 use fusewire_sync::{Arc, Mutex, Rank};
 use fusewire_wire::OpenOutFlags;
@@ -387,6 +387,17 @@ impl File {
         fs_attr::setattr(self.cred(), self.handle().node(), change).map_err(self.fail("set times"))
     }
 
+    /// Sets the time of the last change of the contents, and leaves that of the last access alone.
+    ///
+    /// # Errors
+    /// As [`File::set_times`].
+    pub fn set_modified(&self, modified: impl Into<Time>) -> Result<()> {
+        self.set_times(Times {
+            modified: Some(modified.into()),
+            ..Times::default()
+        })
+    }
+
     /// Waits until data and attributes are on stable storage.
     ///
     /// # Errors
@@ -409,10 +420,13 @@ impl File {
             .map_err(self.fail("sync"))
     }
 
-    /// A second handle of the same open file: position and all.
-    #[must_use]
-    pub fn try_clone(&self) -> Self {
-        self.clone()
+    /// A second handle of the same open file, position and all: what `clone` does, under the name
+    /// that [`std::fs::File`] has for it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(self.clone())
     }
 }
 

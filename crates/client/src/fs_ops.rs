@@ -42,6 +42,16 @@ impl Client {
         options.open(self, path)
     }
 
+    /// Makes a file and opens it for reading and writing; EEXIST if anything is there.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn create_new(&self, path: impl AsRef<Path>) -> Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        options.open(self, path)
+    }
+
     /// The whole contents of a file.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub struct OpenOptions {
     create: bool,
     create_new: bool,
     pub(crate) mode: u32,
-    custom_flags: u32,
+    custom_flags: i32,
     /// As open(2) has it, not as std.
     exact: bool,
 }
@@ -85,7 +85,7 @@ impl OpenOptions {
             create: creates,
             create_new: creates && flags.contains(OFlags::EXCL),
             mode,
-            custom_flags: flags.bits(),
+            custom_flags: flags.bits().cast_signed(),
             exact: true,
         }
     }
@@ -121,7 +121,7 @@ impl OpenOptions {
     option! {
         /// Further `O_*` flags for the daemon, such as `O_SYNC`, `O_DIRECT` or `O_NOFOLLOW`; those
         /// that the other options stand for are ignored.
-        custom_flags: u32
+        custom_flags: i32
     }
 
     /// Opens the file at `path`.
@@ -223,7 +223,8 @@ impl OpenOptions {
             return Err(Errno::INVAL);
         }
         let ours = OFlags::RWMODE | OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND;
-        let mut flags = (OFlags::from_bits_retain(self.custom_flags) - ours) | access;
+        let mut flags =
+            (OFlags::from_bits_retain(self.custom_flags.cast_unsigned()) - ours) | access;
         flags.set(OFlags::APPEND, self.append);
         flags.set(OFlags::CREATE, self.creates());
         flags.set(OFlags::EXCL, self.create_new);

@@ -33,8 +33,8 @@ pub enum SetXattr {
 }
 
 impl Client {
-    /// The value of the attribute `name` of what is at `path`, a symbolic link itself included;
-    /// `None` when there is none.
+    /// The value of the attribute `name` of what is at `path`, `None` when there is none. A symbolic
+    /// link there is not followed, as by lgetxattr(2).
     ///
     /// # Errors
     /// EOPNOTSUPP when the daemon has no attributes; ERANGE for a name that is empty, has a NUL or

@@ -252,7 +252,7 @@ fn files_that_are_given_away_lose_set_id_bits() {
 
 #[test]
 fn only_owners_open_without_access_times() {
-    const O_NOATIME: u32 = 0o1_000_000;
+    const O_NOATIME: i32 = 0o1_000_000;
     as_admin_and(user(), |admin, user| {
         file(admin, "/own", OWNER, 0o644);
         file(admin, "/theirs", OTHER, 0o666);

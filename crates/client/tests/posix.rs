@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 fn serve<F: FileSystem>(fs: F) -> (Client, ServerHandle<F>) {
     let (transport, server) = start(fs, &ServerOptions::default()).unwrap();
@@ -383,4 +384,21 @@ fn an_empty_write_moves_nothing() {
     file.seek(SeekFrom::Start(2)).unwrap();
     assert_eq!(file.write(b"").unwrap(), 0);
     assert_eq!(file.stream_position().unwrap(), 2);
+}
+
+#[test]
+fn what_std_has_for_files_is_there_by_its_names() {
+    let (client, _server) = memory();
+    let mut file = client.create_new("/f").unwrap();
+    fails_with(client.create_new("/f"), Errno::EXIST);
+    file.write_all(b"0123").unwrap();
+    let mut second = file.try_clone().unwrap();
+    second.write_all(b"45").unwrap();
+    file.rewind().unwrap();
+    assert_eq!(std::io::read_to_string(&file).unwrap(), "012345");
+    let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 5);
+    let accessed = file.metadata().unwrap().accessed();
+    file.set_modified(then).unwrap();
+    let now = file.metadata().unwrap();
+    assert_eq!((now.modified(), now.accessed()), (then, accessed));
 }

@@ -240,7 +240,7 @@ impl<'a> Copying<'a> {
         let mut options = OpenOptions::new();
         options.read(true);
         if job.links == Links::Copy {
-            options.custom_flags(OFlags::NOFOLLOW.bits());
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         }
         Ok(options.open(self.client, &job.source)?)
     }

@@ -109,7 +109,6 @@ pub fn meant(call: &str, place: Place, errno: Errno) -> Meant {
         (Op::Write, Errno::INTR) if call != "an open file" => Nothing,
         // There is none, or it has grown meanwhile.
         (Op::Getxattr, Errno::NODATA) => Nothing,
-        (Op::Getattr, Errno::NODATA) if call == "get_xattr" => Nothing,
         (Op::Getxattr | Op::Listxattr, Errno::RANGE) if place.nth == 1 => Nothing,
         // No data behind; somebody else has the lock.
         (Op::Lseek, Errno::NXIO) => Nothing,

@@ -61,7 +61,7 @@ pub fn options(how: &How) -> OpenOptions {
         .create_new(how.create_new)
         .mode(how.mode);
     if how.nofollow {
-        options.custom_flags(OFlags::NOFOLLOW.bits());
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     }
     options
 }

@@ -324,7 +324,7 @@ fn clones_share_the_position(s: &Session) {
     let c = &s.client;
     c.write("file", "0123456789").unwrap();
     let mut file = c.open("file").unwrap();
-    let mut second = file.try_clone();
+    let mut second = file.try_clone().unwrap();
     let mut third = file.clone();
     let mut buf = [0; 3];
     file.read_exact(&mut buf).unwrap();

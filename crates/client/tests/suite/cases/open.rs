@@ -160,7 +160,9 @@ fn what_is_no_file_cannot_be_opened(s: &Session) {
     assert_eq!(errno(c.open("")), Errno::NOENT);
     assert_eq!(errno(c.open("pipe/x")), Errno::NOTDIR);
     let mut nofollow = OpenOptions::new();
-    nofollow.read(true).custom_flags(OFlags::NOFOLLOW.bits());
+    nofollow
+        .read(true)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     assert_eq!(errno(nofollow.open(c, "link")), Errno::LOOP);
 }
 
@@ -240,12 +242,14 @@ fn flags_that_options_stand_for_are_ignored_in_custom_flags(s: &Session) {
     let mut options = OpenOptions::new();
     options.read(true);
     let creating = OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::APPEND | OFlags::RDWR;
-    options.custom_flags(creating.bits());
+    options.custom_flags(creating.bits().cast_signed());
     let file = options.open(c, "file").unwrap();
     assert_eq!(errno(file.write_at(b"x", 0)), Errno::BADF);
     assert_eq!(c.read("file").unwrap(), b"12345");
     assert_eq!(errno(options.open(c, "new")), Errno::NOENT);
-    options.write(true).custom_flags(OFlags::SYNC.bits());
+    options
+        .write(true)
+        .custom_flags(OFlags::SYNC.bits().cast_signed());
     let file = options.open(c, "file").unwrap();
     file.write_at(b"x", 0).unwrap();
     assert_eq!(c.read("file").unwrap(), b"x2345");

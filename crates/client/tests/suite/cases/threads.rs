@@ -2,6 +2,7 @@
 
 use super::cases;
 use crate::check::{Random, pattern, until};
+use crate::peers::Kind;
 use crate::session::Session;
 use fusewire::OpenOptions;
 use rustix::io::Errno;
@@ -72,8 +73,16 @@ fn threads_in_one_directory_leave_it_whole(s: &Session) {
         Errno::PERM,
         Errno::STALE,
     ];
+    // A daemon with threads makes something, then looks it up by its name, which may mean something
+    // of another kind by then: EIO, as on Linux. And open_by_handle_at(2), which virtiofsd calls, may
+    // fail with ENOMEM while directories are moved.
+    let legal_here = |errno: Errno| match s.peer.kind {
+        Kind::Virtiofsd { .. } if errno == Errno::NOMEM => true,
+        _ => s.peer.threads > 1 && errno == Errno::IO,
+    };
     scope(|scope| {
         for thread in 0..THREADS {
+            let legal_here = &legal_here;
             scope.spawn(move || {
                 let mut random = Random::new(thread as u64 + 1);
                 for _ in 0..120 {
@@ -97,7 +106,7 @@ fn threads_in_one_directory_leave_it_whole(s: &Session) {
                     };
                     if let Err(error) = result {
                         let errno = Errno::from_raw_os_error(error.errno());
-                        assert!(legal.contains(&errno), "{error}");
+                        assert!(legal.contains(&errno) || legal_here(errno), "{error}");
                     }
                 }
             });
