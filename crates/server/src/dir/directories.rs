@@ -37,7 +37,7 @@ impl Directory {
         let mut buffer = vec![0; call.io.out_len()];
         let mut writer = DirentWriter::new(&mut buffer);
         fill(&stream, arg.offset, |raw| {
-            Ok(writer.push(&self.entry_of(node, raw)))
+            writer.push(&self.entry_of(node, raw))
         })?;
         let len = writer.len();
         Ok(Reply::Payload(call.io.put(&buffer[..len])))
@@ -53,7 +53,7 @@ impl Directory {
         fill(&stream, arg.offset, |raw| {
             let record = (size_of::<DirentPlus>() + raw.name.len()).next_multiple_of(8);
             if writer.len() + record > room {
-                return Ok(false);
+                return false;
             }
             let entry = self.entry_of(node, raw);
             let out = match entry.name {
@@ -67,7 +67,7 @@ impl Directory {
             if !writer.push(&out, &entry) && out.nodeid != 0 {
                 self.nodes.forget(out.nodeid, 1);
             }
-            Ok(true)
+            true
         })?;
         let len = writer.len();
         Ok(Reply::Payload(call.io.put(&buffer[..len])))
@@ -102,20 +102,25 @@ fn unnamed(entry: &Entry<'_>) -> EntryOut {
 }
 
 /// Hands the entries after `offset` to `push` until it has no room (`false`) or there are no more.
-/// EINVAL when not even one has room.
+/// EINVAL when not even one has room. Any other error is of the first entry: one behind it (the
+/// directory may have been removed) is for the next request to find, as the entries before it, and
+/// the lookups that come with them, have to be told.
 fn fill(
     stream: &DirStream,
     mut offset: u64,
-    mut push: impl FnMut(&RawEntry) -> Result<bool>,
+    mut push: impl FnMut(&RawEntry) -> bool,
 ) -> Result<()> {
     let start = offset;
     loop {
-        let mut batch = stream.take(offset)?;
+        let mut batch = match stream.take(offset) {
+            Err(_) if offset != start => return Ok(()),
+            taken => taken?,
+        };
         if batch.is_empty() {
             return Ok(());
         }
         while let Some(raw) = batch.front() {
-            if !push(raw)? {
+            if !push(raw) {
                 let none = offset == start;
                 stream.put_back(offset, batch);
                 return if none { Err(Errno::INVAL) } else { Ok(()) };
@@ -123,5 +128,32 @@ fn fill(
             offset = raw.next;
             batch.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It takes two looks to see the end of a directory, and it may be gone at the second.
+    #[test]
+    fn what_was_read_of_a_directory_that_goes_meanwhile_is_told() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("dir");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        let stream = DirStream::new(std::fs::File::open(&dir).unwrap().into());
+        let mut names = Vec::new();
+        let told = fill(&stream, 0, |raw| {
+            names.push(raw.name.clone());
+            if names.len() == 3 {
+                std::fs::remove_dir_all(&dir).unwrap();
+            }
+            true
+        });
+        told.unwrap();
+        names.sort();
+        assert_eq!(names, [&b"."[..], b"..", b"file"].map(Box::from));
+        assert_eq!(fill(&stream, 0, |_| true), Err(Errno::NOENT));
     }
 }
