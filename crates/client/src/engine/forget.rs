@@ -53,3 +53,44 @@ impl ForgetQueue {
         self.len.load(Ordering::Acquire)
     }
 }
+
+#[cfg(all(test, not(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))))]
+mod tests {
+    use super::super::model_ring::{Ring, engine};
+    use super::super::*;
+
+    #[test]
+    fn forgets_that_are_taken_slowly_do_not_pile_up() {
+        let ring = Ring::new();
+        let engine = engine(&ring, &Clock::manual());
+        for nodeid in 2..4 * MAX_FORGETS as u64 {
+            ring.set_room(0);
+            engine.forget(nodeid, 1);
+            ring.set_room(1);
+            engine.reserve(None).unwrap();
+            assert!(engine.forgets.len() <= MAX_FORGETS);
+        }
+        assert!(engine.forgets.len() > MAX_FORGETS / 2);
+    }
+
+    #[test]
+    fn a_peer_that_takes_no_forgets_is_not_waited_for_for_ever() {
+        let ring = Ring::new();
+        let engine = engine(&ring, &Clock::manual());
+        ring.set_room(0);
+        let nodeids = 2..4 * MAX_FORGETS as u64;
+        let count = nodeids.clone().count();
+        for nodeid in nodeids {
+            engine.forget(nodeid, 1);
+        }
+        for _ in 0..3 {
+            engine.reserve(None).unwrap();
+        }
+        assert_eq!(engine.forgets.len(), count);
+        // When it takes them at last, all are still there.
+        ring.set_room(u32::MAX);
+        engine.reserve(None).unwrap();
+        assert_eq!(engine.forgets.len(), 0);
+        assert_eq!(engine.stats().forgets, count as u64);
+    }
+}

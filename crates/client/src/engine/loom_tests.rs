@@ -3,6 +3,7 @@
 //! A lost wake-up shows as a deadlock, which loom reports. A completion in the ring with every
 //! thread asleep is such a deadlock.
 
+use super::model_calls::*;
 use super::model_ring::*;
 use super::*;
 

@@ -24,6 +24,8 @@ mod wait;
 #[cfg(all(test, fusewire_sync = "loom"))]
 mod loom_tests;
 #[cfg(all(test, any(fusewire_sync = "loom", fusewire_sync = "shuttle")))]
+mod model_calls;
+#[cfg(test)]
 mod model_ring;
 #[cfg(all(test, fusewire_sync = "shuttle"))]
 mod shuttle_tests;

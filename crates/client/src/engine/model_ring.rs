@@ -1,7 +1,7 @@
-//! A transport in memory for the model checkers, and an engine over it.
+//! A transport in memory for the tests and model checkers of the engine, and an engine over it.
 
 use super::*;
-use fusewire_sync::{Condvar, thread};
+use fusewire_sync::Condvar;
 use fusewire_transport::{Death, Inbox, Limits, PeerFault, Submission};
 use fusewire_wire::abi::{AttrOut, OutHeader};
 use std::collections::VecDeque;
@@ -26,6 +26,8 @@ struct RingState {
     answered: VecDeque<(u32, u64)>,
     woken: bool,
     closed: bool,
+    /// For how many more messages without an answer there is room; `None`: for any.
+    room: Option<u32>,
 }
 
 impl Ring {
@@ -38,7 +40,14 @@ impl Ring {
         })
     }
 
+    /// Messages without an answer find room for so many, and no more.
+    #[cfg(not(any(fusewire_sync = "loom", fusewire_sync = "shuttle")))]
+    pub(super) fn set_room(&self, messages: u32) {
+        self.state.lock().room = Some(messages);
+    }
+
     /// The peer answers the next request; false when there will be none.
+    #[cfg(any(fusewire_sync = "loom", fusewire_sync = "shuttle"))]
     pub(super) fn answer_one(&self) -> bool {
         let mut state = self.state.lock();
         while state.sent.is_empty() {
@@ -79,6 +88,11 @@ impl Transport for Ring {
     }
 
     fn submit_oneway(&self, _head: &[u8]) -> Result<(), SubmitError> {
+        match &mut self.state.lock().room {
+            Some(0) => return Err(SubmitError::Full),
+            Some(room) => *room -= 1,
+            None => {}
+        }
         Ok(())
     }
 
@@ -140,33 +154,4 @@ pub(super) fn engine(ring: &Arc<Ring>, clock: &Clock) -> Arc<Engine> {
     let timer = Timer::manual(clock.clone());
     let ring = Arc::clone(ring) as Arc<dyn Transport>;
     Engine::new(ring, clock.clone(), timer, timeouts, WaitPolicy::Sleep).unwrap()
-}
-
-pub(super) fn getattr() -> Call<'static> {
-    Call {
-        nodeid: 1,
-        request: Request::Getattr { fh: None },
-        caller: Caller::default(),
-        extensions: Extensions::default(),
-        payload: Payload::None,
-        keeps: [None, None],
-        token: None,
-    }
-}
-
-pub(super) fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
-    thread::spawn("model", f).unwrap()
-}
-
-/// Blocks until every slot is free, which is a deadlock if one is lost.
-pub(super) fn all_slots_come_back(engine: &Engine) {
-    let tickets: Vec<_> = (0..SLOTS).map(|_| engine.reserve(None).unwrap()).collect();
-    drop(tickets);
-}
-
-#[derive(Debug)]
-pub(super) struct Kept;
-
-impl Keep for Kept {
-    fn answered_late(&self) {}
 }

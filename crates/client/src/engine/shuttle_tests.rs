@@ -1,5 +1,6 @@
 //! shuttle: more callers, requests and interruptions at once than loom can try in full.
 
+use super::model_calls::*;
 use super::model_ring::*;
 use super::*;
 use fusewire_sync::thread;
