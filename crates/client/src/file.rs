@@ -5,7 +5,7 @@ use crate::cred::Cred;
 use crate::error::{Error, Result};
 use crate::fs_attr;
 use crate::handle::Handle;
-use crate::io::Data;
+use crate::io::{Data, at_most};
 use crate::iomode::Parallel;
 use crate::meta::{Metadata, Time, Times};
 use crate::turn::Taken;
@@ -148,7 +148,7 @@ impl File {
     /// Leaves the position alone.
     ///
     /// # Errors
-    /// EBADF when not open for reading, or what the daemon says.
+    /// EBADF when not open for reading, EINVAL beyond offset 2⁶³ − 1, or what the daemon says.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let (len, mut filled) = (buf.len() as u64, 0);
         self.check_access(OFlags::RDONLY)
@@ -261,7 +261,8 @@ impl File {
     }
 
     /// Copies up to `len` bytes from byte `offset` on to the descriptor `to` at `to_offset`,
-    /// without a buffer in between; returns how many until the end of the file.
+    /// without a buffer in between; returns how many until the end of the file, beyond which `len` may
+    /// go.
     ///
     /// # Errors
     /// As [`File::read_at`], or what pwrite(2) says of `to`.
@@ -274,7 +275,7 @@ impl File {
     ) -> Result<u64> {
         self.check_access(OFlags::RDONLY)
             .and_then(|()| {
-                self.data().read(offset, len, |at, bytes| {
+                self.data().read(offset, at_most(len, offset), |at, bytes| {
                     let mut done = 0;
                     while done < bytes.len() {
                         let rest = bytes.slice(done, bytes.len() - done);
@@ -295,7 +296,8 @@ impl File {
     }
 
     /// Copies up to `len` bytes from the descriptor `from` at `from_offset` to byte `offset` on,
-    /// without a buffer in between; returns how many until the end of `from`.
+    /// without a buffer in between; returns how many until the end of `from`, beyond which `len` may
+    /// go.
     ///
     /// # Errors
     /// As [`File::write_at`], or what pread(2) says of `from`.
@@ -310,7 +312,7 @@ impl File {
             .and_then(|()| {
                 let _turn = self.write_turn(offset, len)?;
                 let offset = self.write_offset(offset)?;
-                self.data().write(offset, len, |at, room| {
+                self.data().write(offset, at_most(len, offset), |at, room| {
                     let mut done = 0;
                     while done < room.len() {
                         let rest = room.slice(done, room.len() - done);

@@ -223,6 +223,11 @@ impl<'a> Data<'a> {
     }
 }
 
+/// As many of `len` bytes as a file can have from `offset` on.
+pub(crate) fn at_most(len: u64, offset: u64) -> u64 {
+    len.min(MAX_OFFSET.saturating_sub(offset))
+}
+
 /// The end of a range that a call is about.
 ///
 /// # Errors

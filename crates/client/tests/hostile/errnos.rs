@@ -117,7 +117,7 @@ pub fn meant(call: &str, place: Place, errno: Errno) -> Meant {
         (
             Op::CopyFileRange64 | Op::Getattr,
             Errno::NOSYS | Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP,
-        ) if call == "copy" && (place.opcode != Op::Getattr || matches!(place.nth, 1 | 2)) => {
+        ) if call == "copy" && (place.opcode != Op::Getattr || matches!(place.nth, 3 | 4)) => {
             Nothing
         }
         (_, Errno::NOSYS) => unknown(place.opcode),

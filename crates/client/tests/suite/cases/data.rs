@@ -127,7 +127,6 @@ fn a_read_ends_at_the_end_of_the_file(s: &Session) {
     assert_eq!(&buf[..3], b"789");
     assert_eq!(file.read_at(&mut buf, 10).unwrap(), 0);
     assert_eq!(file.read_at(&mut buf, 1 << 40).unwrap(), 0);
-    assert_eq!(file.read_at(&mut buf, u64::MAX).unwrap(), 0);
     let mut file = file;
     assert_eq!(file.read(&mut buf).unwrap(), 10);
     assert_eq!(file.read(&mut buf).unwrap(), 0);
@@ -155,7 +154,7 @@ fn nothing_can_be_read_or_written_for_nothing(s: &Session) {
 
 fn offsets_end_at_2_to_the_63(s: &Session) {
     let c = &s.client;
-    let mut file = c.create("file").unwrap();
+    let mut file = c.create_new("file").unwrap();
     let last = i64::MAX as u64;
     assert_eq!(errno(file.write_at(b"xy", last - 1)), Errno::INVAL);
     assert_eq!(errno(file.write_at(b"x", last)), Errno::INVAL);
