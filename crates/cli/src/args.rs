@@ -2,6 +2,7 @@
 
 use crate::bench;
 use crate::find;
+use crate::interrupt::Ending;
 use crate::show::json;
 use crate::source::Source;
 use crate::{chmod, chown, cp, cwd, df, doctor, identity, ln, manual, mkdir, mv, readlink, rm};
@@ -355,9 +356,18 @@ impl Command {
         }
     }
 
-    /// Whether it copies between the source and this host, and has unfinished files meanwhile.
+    /// Whether it copies between the source and this host.
     pub fn copies(&self) -> bool {
         matches!(self, Command::Get(_) | Command::Put(_))
+    }
+
+    /// What a signal does to it.
+    pub fn ending(&self) -> Ending {
+        match self {
+            Command::Get(_) | Command::Put(_) => Ending::WindsDown,
+            Command::Cp(_) | Command::Ln(_) => Ending::Cancelled,
+            _ => Ending::AtOnce,
+        }
     }
 }
 

@@ -19,7 +19,9 @@ const SET_ID: u32 = 0o6000;
 /// Rights of what is still to be filled or given away: nobody's but the owner's.
 const OWN: u32 = 0o700;
 
-/// Copies files within the source. The daemon copies the contents by itself if it can; holes and
+/// Copy files within the source
+///
+/// The daemon copies the contents by itself if it can; holes and
 /// permission bits are kept, set-user-id and set-group-id bits only with -p.
 #[derive(Args, Debug)]
 #[command(override_usage = "fusewire cp [OPTIONS] SRC... DST")]
@@ -334,8 +336,15 @@ impl Copy<'_> {
         to: &Path,
         there: Option<&Metadata>,
     ) -> fusewire::Result<()> {
-        let found = source.metadata()?;
-        source.copy_to(&target)?;
+        let filled = source
+            .metadata()
+            .and_then(|found| source.copy_to(&target).map(|_| found));
+        let cancelled = |e: &fusewire::Error| e.errno() == Errno::INTR.raw_os_error();
+        if there.is_none() && filled.as_ref().is_err_and(cancelled) {
+            // A command that was cancelled leaves no half of a copy.
+            let _ = self.client.separate().remove_file(to);
+        }
+        let found = filled?;
         let mode = found.mode() & self.give(to, &found, there)?;
         if target.metadata()?.mode() & 0o7777 != mode {
             target.set_permissions(Permissions::from_mode(mode))?;

@@ -12,13 +12,22 @@ use std::time::Duration;
 /// How long a command may take to wind down before its connection is cut.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What a signal does to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It leaves nothing behind and is ended with the process, from the thread that waits for
+    /// signals.
+    AtOnce,
+    /// It has unfinished files in the source. Its calls are cancelled, and it cleans up; the second
+    /// signal ends the process.
+    Cancelled,
+    /// It finds the signal in [`Interrupt::signal`] and winds down. It is not waited for without
+    /// end: after a grace period, or at the second signal, the connection is aborted, which ends
+    /// every call; a third signal ends the process.
+    WindsDown,
+}
+
 /// What has been asked of this process by signals.
-///
-/// A command that leaves nothing behind is ended by the first signal, from the thread that waits
-/// for signals. One that has unfinished files around asks for [`Interrupt::wind_down`]: it finds
-/// the signal in [`Interrupt::signal`] and cleans up itself. It is not waited for without end: after
-/// a grace period, or at the second signal, the connection is aborted, which ends every call; a
-/// third signal ends the process.
 ///
 /// Of the commands of a shell Ctrl-C ends the one under way, by its canceller, and nothing else. On
 /// a terminal it never ends the shell: one that comes late was for a command that is over.
@@ -30,12 +39,19 @@ struct State {
     signal: AtomicI32,
     /// Signals since the command began.
     count: AtomicUsize,
-    wind_down: AtomicBool,
+    in_shell: AtomicBool,
     client: Mutex<Option<Client>>,
-    /// Of the command that a shell runs.
-    canceller: Mutex<Option<Canceller>>,
+    command: Mutex<Option<Running>>,
     /// How the terminal was before lines were edited on it.
     terminal: Mutex<Option<Termios>>,
+}
+
+/// The command under way.
+#[derive(Clone, Debug)]
+struct Running {
+    ending: Ending,
+    /// Of its calls.
+    canceller: Option<Canceller>,
 }
 
 impl Interrupt {
@@ -57,11 +73,6 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// From now on the command cleans up itself.
-    pub fn wind_down(&self) {
-        self.0.wind_down.store(true, Ordering::Release);
-    }
-
     /// The connection that calls may be waiting in.
     pub fn watch(&self, client: &Client) {
         *locked(&self.0.client) = Some(client.clone());
@@ -72,23 +83,26 @@ impl Interrupt {
         *locked(&self.0.client) = None;
     }
 
-    /// A user sits at a terminal. When a signal ends the process, it is to be as it is now.
-    pub fn keep_terminal(&self) {
-        *locked(&self.0.terminal) = tcgetattr(io::stdin()).ok();
+    /// From now on commands are those of a shell. If a user sits at a terminal, it is to be as it is
+    /// now when a signal ends the process.
+    pub fn shell_begins(&self, terminal: bool) {
+        self.0.in_shell.store(true, Ordering::Release);
+        if terminal {
+            *locked(&self.0.terminal) = tcgetattr(io::stdin()).ok();
+        }
     }
 
-    /// A shell runs a command, whose calls are ended by `canceller`.
-    pub fn command_begins(&self, canceller: Canceller) {
+    /// A command begins, whose calls are ended by `canceller` if it makes any of its own.
+    pub fn command_begins(&self, ending: Ending, canceller: Option<Canceller>) {
         self.0.count.store(0, Ordering::Release);
-        *locked(&self.0.canceller) = Some(canceller);
+        *locked(&self.0.command) = Some(Running { ending, canceller });
     }
 
     /// That command is over, and with it what Ctrl-C has asked of it. Another signal is for the
-    /// shell.
+    /// shell, or ends the process.
     pub fn command_is_over(&self) {
-        let mut canceller = locked(&self.0.canceller);
-        *canceller = None;
-        self.0.wind_down.store(false, Ordering::Release);
+        let mut command = locked(&self.0.command);
+        *command = None;
         let _ = self
             .0
             .signal
@@ -112,18 +126,27 @@ impl State {
     fn take(self: &Arc<Self>, signal: i32) {
         let nth = self.count.fetch_add(1, Ordering::AcqRel);
         // Held until the signal is noted: it is not for what comes after the command.
-        let command = locked(&self.canceller);
+        let command = locked(&self.command);
         if signal == SIGINT && command.is_none() && locked(&self.terminal).is_some() {
             return;
         }
-        let canceller = command.clone().filter(|_| signal == SIGINT);
-        let winds_down = self.wind_down.load(Ordering::Acquire);
-        if canceller.is_none() && (!winds_down || nth > 1) {
+        let spares_shell =
+            signal == SIGINT && command.is_some() && self.in_shell.load(Ordering::Acquire);
+        let ending = command.as_ref().map_or(Ending::AtOnce, |c| c.ending);
+        let last = match ending {
+            Ending::AtOnce => 0,
+            Ending::Cancelled => 1,
+            Ending::WindsDown => 2,
+        };
+        if nth >= last && !spares_shell {
             self.exit(signal);
         }
         let _ = self
             .signal
             .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        let cancels = spares_shell || ending == Ending::Cancelled;
+        let canceller = command.as_ref().filter(|_| cancels);
+        let canceller = canceller.and_then(|command| command.canceller.clone());
         drop(command);
         let state = Arc::clone(self);
         let cut = move || match &canceller {
@@ -134,7 +157,7 @@ impl State {
                 }
             }
         };
-        if !winds_down || nth > 0 {
+        if ending != Ending::WindsDown || nth > 0 {
             return cut();
         }
         let later = cut.clone();

@@ -128,14 +128,16 @@ fn run(what: &Command, common: &Common) -> i32 {
     };
     let report = Report::new(name, interrupt.clone());
     interrupt.watch(&session.client);
-    if what.copies() {
-        interrupt.wind_down();
-    }
     let status = match what {
         Command::Shell(args) => shell::run(args, &session, &interrupt, common),
         _ => {
-            let printed = command(what, &session.client, &session, &report, common);
-            outcome(printed, &report, &session.client)
+            // Cancelled by itself, so that what it leaves can be cleaned up.
+            let client = session.client.separate();
+            interrupt.command_begins(what.ending(), Some(client.canceller()));
+            let printed = command(what, &client, &session, &report, common);
+            let status = outcome(printed, &report, &client);
+            interrupt.command_is_over();
+            status
         }
     };
     if let Some(format) = common.stats {

@@ -181,9 +181,14 @@ impl Report {
         };
         if let Some(signal) = self.interrupt.signal() {
             let kept = match self.command {
-                "get" | "put" | "cp" => {
+                "get" | "put" => {
                     "; complete files were kept, no others; a new directory is to be removed before \
                      the command is repeated, or the copy goes into it"
+                }
+                "cp" => {
+                    "; complete files were kept, and of a file that was written over what had been \
+                     copied; a new directory is to be removed before the command is repeated, or \
+                     the copy goes into it"
                 }
                 _ => "",
             };

@@ -10,7 +10,7 @@ mod report;
 mod stats;
 mod tree;
 
-use crate::interrupt::{Interrupt, exit_code};
+use crate::interrupt::{Ending, Interrupt, exit_code};
 use crate::report::{line, shown};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -184,7 +184,7 @@ fn choose(campaign: &Campaign, only: Option<&str>) -> Result<Vec<&'static Row>, 
 fn prepare(arguments: &Arguments, rows: &[&Row]) -> Result<Bench, Problem> {
     let interrupt = Interrupt::install().map_err(Problem::failed("cannot wait for signals"))?;
     // Files and daemons are ours to remove.
-    interrupt.wind_down();
+    interrupt.command_begins(Ending::WindsDown, None);
     let files = tempfile::Builder::new()
         .prefix("fusewire-bench-")
         .tempdir()

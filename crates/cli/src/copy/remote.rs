@@ -155,9 +155,9 @@ impl<'a> RemoteDir<'a> {
 }
 
 impl Copying<'_> {
-    /// Removes what is not complete.
+    /// Removes what is not complete, also for a command that was cancelled.
     fn remove(&self, temporary: &Path) {
-        match self.client.remove_file(temporary) {
+        match self.client.separate().remove_file(temporary) {
             Err(error) if error.errno() != Errno::NOENT.raw_os_error() => {
                 self.report.left_behind(&self.names.pattern());
             }

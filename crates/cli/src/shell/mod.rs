@@ -63,9 +63,7 @@ pub fn run(args: &Shell, session: &Session, interrupt: &Interrupt, common: &Comm
     cwd::set(PathBuf::from("/"));
     let mut input = Input::open(args, &session.client);
     let terminal = input.is_terminal();
-    if terminal {
-        interrupt.keep_terminal();
-    }
+    interrupt.shell_begins(terminal);
     let shell = Running {
         session,
         interrupt,
@@ -235,11 +233,9 @@ impl Running<'_> {
             },
         };
         // Ctrl-C ends the command, not the shell.
-        self.interrupt.command_begins(client.canceller());
+        let canceller = Some(client.canceller());
+        self.interrupt.command_begins(what.ending(), canceller);
         let report = Report::new(what.name(), self.interrupt.clone());
-        if what.copies() {
-            self.interrupt.wind_down();
-        }
         let printed = crate::command(what, &client, self.session, &report, self.common);
         let status = crate::outcome(printed, &report, &client);
         self.interrupt.command_is_over();

@@ -139,6 +139,61 @@ fn an_incomplete_file_has_no_set_id_bits() {
     });
 }
 
+#[test]
+fn an_interrupted_copy_within_the_source_leaves_nothing_unfinished() {
+    everywhere(|place| {
+        large(&place.at("large"));
+        let to = place.at("to");
+        fs::create_dir(&to).unwrap();
+        for (name, code) in [("INT", 130), ("TERM", 143)] {
+            // Over a link by way of a temporary name, and where nothing is.
+            let link = to.join("large");
+            std::os::unix::fs::symlink("kept", &link).unwrap();
+            let child = start(place, ["cp", "-r", "/large", "/to"]);
+            until("the temporary file", || names(&to).iter().any(is_temporary));
+            signal(&child, name);
+            assert!(end(child).one_line(code).contains("interrupted"), "{place}");
+            assert_eq!(names(&to), ["large"], "{place}");
+            assert!(link.is_symlink(), "{place}");
+            fs::remove_file(&link).unwrap();
+            let child = start(place, ["cp", "/large", "/to"]);
+            until("the copy", || link.exists());
+            signal(&child, name);
+            assert!(end(child).one_line(code).contains("interrupted"), "{place}");
+            assert!(names(&to).is_empty(), "{place}");
+        }
+    });
+}
+
+/// The daemon is stopped: what is asked of it is not answered, cleaning up neither.
+#[test]
+fn a_second_interrupt_ends_a_copy_that_cannot_clean_up() {
+    for place in crate::places::daemons() {
+        large(&place.at("large"));
+        let socket = place.here.path().join("socket");
+        let mut daemon = place.daemon(&socket).spawn().unwrap();
+        until("the socket", || socket.exists());
+        let mut command = crate::places::fusewire();
+        let mut source = std::ffi::OsString::from("vhost-user:");
+        source.push(&socket);
+        command
+            .arg("-s")
+            .arg(source)
+            .args(["cp", "/large", "/copy"]);
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        until("the copy", || place.at("copy").exists());
+        signal(&daemon, "STOP");
+        signal(&child, "INT");
+        // Signals that come together may be one.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        signal(&child, "INT");
+        let code = end(child).code;
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        assert_eq!(code, Some(130), "{place}");
+    }
+}
+
 /// A shell that waits for lines, and its first line.
 fn shell(mut command: Command, line: &str) -> (Child, ChildStdin) {
     let mut child = command
@@ -188,16 +243,18 @@ fn in_a_shell_an_interrupted_copy_replaces_nothing() {
         large(&place.at("large"));
         fs::create_dir(place.at("to")).unwrap();
         std::os::unix::fs::symlink("kept", place.at("to/large")).unwrap();
-        let line = "cp -r /large /to\n";
-        let (child, input) = shell(place.command(["shell"]), line);
-        until("the temporary file", || {
-            names(&place.at("to")).iter().any(is_temporary)
-        });
-        signal(&child, "INT");
-        drop(input);
-        assert!(end(child).one_line(130).contains("interrupted"), "{place}");
-        assert_eq!(names(&place.at("to")), ["large"], "{place}");
-        assert!(place.at("to/large").is_symlink());
+        for (name, code) in [("INT", 130), ("TERM", 143)] {
+            let line = "cp -r /large /to\n";
+            let (child, input) = shell(place.command(["shell"]), line);
+            until("the temporary file", || {
+                names(&place.at("to")).iter().any(is_temporary)
+            });
+            signal(&child, name);
+            drop(input);
+            assert!(end(child).one_line(code).contains("interrupted"), "{place}");
+            assert_eq!(names(&place.at("to")), ["large"], "{place}");
+            assert!(place.at("to/large").is_symlink());
+        }
     });
 }
 
