@@ -6,11 +6,12 @@ use crate::cwd;
 use crate::report;
 use crate::show::quote;
 use fusewire::Client;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustyline::error::ReadlineError;
 use rustyline::history::{FileHistory, History};
 use rustyline::{CompletionType, Config, Editor};
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ pub enum Line {
 
 /// Standard input: a terminal whose user edits lines, or anything else.
 pub enum Input {
-    Terminal(Terminal),
+    Terminal(Box<Terminal>),
     Plain(io::StdinLock<'static>),
 }
 
@@ -36,7 +37,7 @@ impl Input {
         if !io::stdin().is_terminal() {
             return Input::Plain(io::stdin().lock());
         }
-        Input::Terminal(Terminal::new(args, client))
+        Input::Terminal(Box::new(Terminal::new(args, client)))
     }
 
     /// # Errors
@@ -58,6 +59,13 @@ impl Input {
         }
     }
 
+    /// What was typed is not wanted any more.
+    pub fn forget_typed(&mut self) {
+        if let Input::Terminal(terminal) = self {
+            terminal.typed.clear();
+        }
+    }
+
     pub fn is_terminal(&self) -> bool {
         matches!(self, Input::Terminal(_))
     }
@@ -71,6 +79,10 @@ pub struct Terminal {
     history: FileHistory,
     /// Where lines are kept.
     kept: Option<PathBuf>,
+    /// What was typed before there was a prompt for it, and lines that were pasted at once.
+    typed: Vec<u8>,
+    /// Behind that comes nothing.
+    typed_end: bool,
 }
 
 impl Terminal {
@@ -91,32 +103,86 @@ impl Terminal {
             config,
             history,
             kept,
+            typed: Vec::new(),
+            typed_end: false,
         }
     }
 
     fn next(&mut self) -> io::Result<Line> {
         let place = quote::for_terminal(cwd::here().as_os_str().as_bytes());
-        match self.read(&format!("fusewire:{place}> ")) {
-            Ok(line) => {
-                // A history that cannot be kept is not worth a word.
-                let is_new = self.history.add(&line).unwrap_or(false);
-                if let Some(path) = self.kept.as_ref().filter(|_| is_new) {
-                    let _ = self.history.append(path);
+        let prompt = format!("fusewire:{place}> ");
+        self.take_typed();
+        if let Some(end) = self.typed.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.typed.drain(..=end).take(end).collect();
+            let text = plain(&line);
+            writeln!(io::stdout(), "{prompt}{text}")?;
+            self.keep(&text);
+            return Ok(Line::Text(line));
+        }
+        if self.typed_end {
+            return Ok(Line::End);
+        }
+        let begun = plain(&std::mem::take(&mut self.typed));
+        match self.read(&prompt, &begun) {
+            Ok(text) => {
+                // Several lines were pasted.
+                let (line, rest) = text.split_once('\n').unwrap_or((&text, ""));
+                if !rest.is_empty() {
+                    self.typed = format!("{rest}\n").into_bytes();
                 }
-                Ok(Line::Text(line.into_bytes()))
+                self.keep(line);
+                Ok(Line::Text(line.into()))
             }
             Err(error) if is_no_text(&error) => self.drop_rest(),
             Err(error) => ended(error),
         }
     }
 
-    /// Reads one line. The editor is there for that long only: as long as it is, it has the signals
-    /// of the terminal, and those that come while a command runs are for the command.
-    fn read(&mut self, prompt: &str) -> rustyline::Result<String> {
+    /// Takes the lines that were typed while there was no editor. It would read them all to find its
+    /// own, and lose the others. The beginning of a line stays with the terminal, or comes along
+    /// when it was typed just before the last editor went.
+    fn take_typed(&mut self) {
+        let stdin = io::stdin();
+        let now = Timespec::default();
+        let mut buffer = [0; 4096];
+        loop {
+            let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+            if rustix::event::poll(&mut waiting, Some(&now)) != Ok(1) {
+                return;
+            }
+            match rustix::io::read(&stdin, &mut buffer) {
+                // What is wrong the editor sees, too.
+                Err(_) => return,
+                Ok(0) => {
+                    self.typed_end = true;
+                    return;
+                }
+                Ok(got) => self
+                    .typed
+                    .extend(buffer[..got].iter().map(|byte| match byte {
+                        b'\r' => b'\n',
+                        byte => *byte,
+                    })),
+            }
+        }
+    }
+
+    /// Adds a line to the history. One that cannot be kept is not worth a word.
+    fn keep(&mut self, line: &str) {
+        let is_new = self.history.add(line).unwrap_or(false);
+        if let Some(path) = self.kept.as_ref().filter(|_| is_new) {
+            let _ = self.history.append(path);
+        }
+    }
+
+    /// Reads one line, whose beginning is there already. The editor is there for that long only: as
+    /// long as it is, it has the signals of the terminal, and those that come while a command runs
+    /// are for the command.
+    fn read(&mut self, prompt: &str, begun: &str) -> rustyline::Result<String> {
         let history = std::mem::take(&mut self.history);
         let mut editor = Editor::with_history(self.config.clone(), history)?;
         editor.set_helper(Some(Complete::new(&self.client)));
-        let line = editor.readline(prompt);
+        let line = editor.readline_with_initial(prompt, (begun, ""));
         self.history = std::mem::take(editor.history_mut());
         line
     }
@@ -126,13 +192,19 @@ impl Terminal {
         let why = "that was no UTF-8, and the line is dropped; write such a byte as $'\\377'";
         report::line(Some("shell"), why);
         loop {
-            match self.read("(press Enter for a new line) ") {
+            match self.read("(press Enter for a new line) ", "") {
                 Ok(_) => return Ok(Line::Dropped),
                 Err(error) if is_no_text(&error) => {}
                 Err(error) => return ended(error),
             }
         }
     }
+}
+
+/// Typed bytes as they can be shown.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 fn is_no_text(error: &ReadlineError) -> bool {

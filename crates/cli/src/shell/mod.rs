@@ -14,16 +14,23 @@ use crate::show::output::Output;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
 use input::{Input, Line};
+use signal_hook::consts::SIGINT;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Read commands and run them over one connection
+///
 /// Reads commands, one a line, and runs them over one connection. Paths begin in the current
 /// directory of the source. Besides the commands there are cd, pwd, lcd and lpwd (for the directory
 /// of this host), help and exit. Words are quoted as in a shell, but nothing is expanded: * is a
 /// name. An error does not end it, Ctrl-C ends the command under way. The exit status is that of the
 /// last command that failed; on a terminal 0.
+///
+/// On a terminal lines may be typed while a command runs, and several be pasted: they are commands,
+/// one after the other, unless Ctrl-C ends one of them. A terminal that does not mark what is pasted
+/// has the first of those lines read only.
 #[derive(Args, Debug)]
 pub struct Shell {
     /// End at the first command that fails
@@ -36,7 +43,7 @@ pub struct Shell {
 }
 
 /// What there is besides the commands.
-const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 6] = [
     (
         "cd",
         "Go to a directory of the source, the root if none is given",
@@ -84,7 +91,12 @@ pub fn run(args: &Shell, session: &Session, interrupt: &Interrupt, common: &Comm
             End::Ok => {}
             End::Exit(None) => break,
             End::Exit(Some(status)) => return status,
-            End::Failed(status) => failed = status,
+            End::Failed(status) => {
+                failed = status;
+                if status == exit_code(SIGINT) {
+                    input.forget_typed();
+                }
+            }
         }
         if let Some(signal) = interrupt.signal() {
             return exit_code(signal);

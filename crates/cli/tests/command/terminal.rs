@@ -215,6 +215,30 @@ fn in_a_shell_ctrl_c_ends_the_command_and_nothing_else() {
 }
 
 #[test]
+fn what_is_typed_while_a_command_runs_and_what_is_pasted_is_not_lost() {
+    let place = Place::dir();
+    let args = "-s 'synthetic:wide?dirs=300&files=300' shell --no-history";
+    let mut session = Session::start(terminal(&place, 80, args));
+    session.wait(PROMPT).press(b"find /\r").wait(b"\r\n/");
+    // It waits for its output to be read.
+    session.press(b"cd d7\rpwd\rhel");
+    session.wait(b"\nfusewire:/> cd d7\r\nfusewire:/d7> pwd\r\n/d7\r\n");
+    session.wait(b"fusewire:/d7> ").wait(b"hel").press(b"p\r");
+    session.wait(b"\nxattr ").wait(b"fusewire:/d7> ");
+    session.press(b"\x1b[200~cd\rcd d8\r\npwd\x1b[201~\r");
+    session.wait(b"\nfusewire:/> cd d8\r\nfusewire:/d8> pwd\r\n/d8\r\n");
+    // What follows an interrupted command is dropped, and what was pasted with it.
+    session.wait(b"fusewire:/d8> ");
+    session.press(b"\x1b[200~cd\rfind /\rexit 3\x1b[201~\r");
+    session.wait(b"fusewire:/> find /\r\n/").press(b"\x03");
+    session.wait(b"find: interrupted").wait(PROMPT);
+    session.press(b"exit\r");
+    let (code, shown) = session.end();
+    let end: String = shown.chars().rev().take(500).collect();
+    assert_eq!(code, Some(0), "{}", end.chars().rev().collect::<String>());
+}
+
+#[test]
 fn a_termination_ends_a_shell_at_its_prompt_and_in_a_command() {
     let place = Place::dir();
     let shell = || terminal(&place, 80, "-s synthetic:endless shell --no-history");
