@@ -37,13 +37,9 @@ pub struct Cli {
 pub enum Action {
     #[command(flatten)]
     Command(Command),
-    /// Measure fusewire on this machine
     Bench(bench::Arguments),
-    /// Say what this machine allows, and what to do about the rest
     Doctor(doctor::Doctor),
-    /// Write completions for a shell
     Completions(manual::Completions),
-    /// Write the manual page
     Man(manual::Man),
 }
 
@@ -125,54 +121,32 @@ pub enum Format {
 /// What to do with a source.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List files and directories
     Ls(Ls),
-    /// Show directories as trees
     Tree(Tree),
-    /// Find files by name, type and size
     Find(find::Find),
-    /// Show how much room files take
     Du(Du),
-    /// Show the attributes of files
     Stat(Stat),
-    /// Write the contents of files to standard output
     Cat(Cat),
-    /// Copy files from the source to this host
     Get(Get),
-    /// Copy files from this host to the source
     Put(Put),
-    /// Remove files
     Rm(rm::Rm),
-    /// Make directories
     Mkdir(mkdir::Mkdir),
-    /// Remove empty directories
     Rmdir(rmdir::Rmdir),
-    /// Show how much room there is
     Df(df::Df),
-    /// Copy files within the source
     Cp(cp::Cp),
-    /// Give files and directories other names
     Mv(mv::Mv),
-    /// Make hard and symbolic links
     Ln(ln::Ln),
-    /// Show where symbolic links lead
     Readlink(readlink::Readlink),
-    /// Set permission bits
     Chmod(chmod::Chmod),
-    /// Set owners and groups
     Chown(chown::Chown),
-    /// Set sizes
     Truncate(truncate::Truncate),
-    /// Set times
     Touch(touch::Touch),
-    /// Work with extended attributes
     Xattr(xattr::Xattr),
-    /// Read commands and run them over one connection
     Shell(shell::Shell),
-    /// Show what was agreed on with the daemon, and its limits
     Info(Info),
 }
 
+/// List files and directories
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Ls {
@@ -205,6 +179,7 @@ pub struct Ls {
     pub paths: Vec<PathBuf>,
 }
 
+/// Show directories as trees
 #[derive(Args, Debug)]
 pub struct Tree {
     /// Show names that begin with a dot, too
@@ -224,6 +199,8 @@ pub struct Tree {
     pub paths: Vec<PathBuf>,
 }
 
+/// Show how much room files take
+///
 /// Shows the room that each directory takes with all below, in units of 1024 bytes. A file with
 /// several names is counted once.
 #[derive(Args, Debug)]
@@ -263,6 +240,7 @@ pub struct Du {
     pub paths: Vec<PathBuf>,
 }
 
+/// Show the attributes of files
 #[derive(Args, Debug)]
 pub struct Stat {
     /// Follow symbolic links
@@ -275,6 +253,7 @@ pub struct Stat {
     pub paths: Vec<PathBuf>,
 }
 
+/// Write the contents of files to standard output
 #[derive(Args, Debug)]
 pub struct Cat {
     /// Paths in the source
@@ -292,6 +271,8 @@ pub struct Copying {
     pub special: bool,
 }
 
+/// Copy files from the source to this host
+///
 /// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
 /// complete. Nothing is written outside of the target. A symbolic link in the place of a target is
 /// replaced; one that leads to a device node, a pipe or a standard stream, such as /dev/stdout, is
@@ -301,11 +282,13 @@ pub struct Copying {
 pub struct Get {
     #[command(flatten)]
     pub copying: Copying,
-    /// Paths in the source, and at last a file or directory of this host
+    /// Paths in the source, and at last a file or directory of this host, or - for standard output
     #[arg(required = true, value_parser = plain_path())]
     pub paths: Vec<PathBuf>,
 }
 
+/// Copy files from this host to the source
+///
 /// Rights, times, symbolic links and holes are kept. A file appears under its name when it is
 /// complete.
 #[derive(Args, Debug)]
@@ -318,6 +301,7 @@ pub struct Put {
     pub paths: Vec<PathBuf>,
 }
 
+/// Show what was agreed on with the daemon, and its limits
 #[derive(Args, Debug)]
 pub struct Info {
     /// Write one JSON object on a line: source, daemon, protocol, transport, file_system, each an

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Rights that the owner of a directory needs to go down into it.
 const ENTER: u32 = 0o500;
 
-/// Sets permission bits.
+/// Set permission bits
 #[derive(Args, Debug)]
 pub struct Chmod {
     /// Change directories with everything below; symbolic links are left alone then

@@ -9,6 +9,8 @@ use nix::unistd::{Group, Uid, User};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Set owners and groups
+///
 /// Sets owners and groups. Names are those of this host; where a name is a number, too, the name
 /// counts.
 #[derive(Args, Debug)]

@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Show how much room there is
+///
 /// Shows how much room the file system has, in units of 1024 bytes.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]

@@ -14,6 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Find files by name, type and size
+///
 /// Shows every file at and below the paths that is all that the options ask for. Symbolic links
 /// are not followed. The options that find(1) has, too, may be spelled with one dash.
 #[derive(Args, Debug)]

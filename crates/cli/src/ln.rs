@@ -11,7 +11,7 @@ use fusewire::{Client, Metadata};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Gives files of the source further names, or makes symbolic links.
+/// Make hard and symbolic links
 #[derive(Args, Debug)]
 #[command(override_usage = "fusewire ln [OPTIONS] SRC... DST")]
 pub struct Ln {

@@ -54,11 +54,15 @@ use interrupt::Interrupt;
 use report::Report;
 use session::{Connect, Session};
 use std::io;
+use std::path::Path;
 
 /// As a shell reports the death by SIGPIPE.
 const BROKEN_PIPE: i32 = 141;
 
 const USAGE: i32 = 2;
+
+/// What programs call standard input and output.
+const STANDARD_STREAM: &str = "-";
 
 fn main() {
     let status = match command_line::parse(Cli::command(), std::env::args_os()) {
@@ -198,6 +202,10 @@ fn command(
         Command::Get(args) => {
             let (sources, target) = copy::operands(&args.paths);
             let sources: Vec<_> = sources.iter().map(|path| cwd::resolve(path)).collect();
+            let target = match target == STANDARD_STREAM {
+                true => Path::new("/dev/stdout"),
+                false => target,
+            };
             let copying = copy::Copying::new(&context, &args.copying, common.trace, session);
             copy::get::run(&copying, &sources, target);
         }

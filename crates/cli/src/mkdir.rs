@@ -10,6 +10,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Make directories
 #[derive(Args, Debug)]
 pub struct Mkdir {
     /// Make the directories above, too, and take what exists

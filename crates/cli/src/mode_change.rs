@@ -61,6 +61,10 @@ impl FromStr for ModeChange {
                 false => ModeChange::Octal(mode),
             });
         }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let why = "a mode is octal digits, 0 to 7, such as 644, or changes such as u+x";
+            return Err(why.to_owned());
+        }
         let mut clauses = Vec::new();
         for part in text.split(',') {
             clauses.append(&mut parse(part).ok_or_else(|| {

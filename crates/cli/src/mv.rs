@@ -7,7 +7,9 @@ use clap::Args;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Gives files and directories of the source other names. What has a name already is replaced, as
+/// Give files and directories other names
+///
+/// What has a name already is replaced, as
 /// rename(2) does.
 #[derive(Args, Debug)]
 #[command(override_usage = "fusewire mv [OPTIONS] SRC... DST")]

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Shows where symbolic links lead.
+/// Show where symbolic links lead
 #[derive(Args, Debug)]
 pub struct Readlink {
     /// Show the path from the root to what each path leads to in the end

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Remove files
 #[derive(Args, Debug)]
 pub struct Rm {
     /// Remove directories with everything below

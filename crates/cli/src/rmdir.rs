@@ -7,7 +7,7 @@ use clap::Args;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Removes directories that are empty.
+/// Remove empty directories
 #[derive(Args, Debug)]
 pub struct Rmdir {
     /// Remove the directories above that are in the path, too

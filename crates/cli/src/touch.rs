@@ -11,6 +11,8 @@ use jiff::{Timestamp, Zoned};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
+/// Set times
+///
 /// Sets times, to now unless told otherwise, and makes files that are not there.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]

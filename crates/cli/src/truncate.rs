@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Set sizes
+///
 /// Cuts files off, or fills them up with zeroes.
 #[derive(Args, Debug)]
 pub struct Truncate {

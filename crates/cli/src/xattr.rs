@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Work with extended attributes
+///
 /// Works with extended attributes. Symbolic links are not followed.
 #[derive(Args, Debug)]
 #[command(arg_required_else_help = false)]

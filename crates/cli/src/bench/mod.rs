@@ -43,6 +43,8 @@ const ROUNDS: Size = Size { full: 16, quick: 4 };
 /// A machine that is busier than this gives figures that mean little.
 const MAX_LOAD: f64 = 1.0;
 
+/// Measure fusewire on this machine
+///
 /// Daemons are started and files made as needed, the files below the directory for temporary ones
 /// ($TMPDIR). Options of other commands have no effect.
 #[derive(Args, Debug)]

@@ -93,6 +93,10 @@ impl<'a> Copying<'a> {
         target_is_dir: bool,
         queue: &Queue<Job<'a>>,
     ) -> Result<(), Problem> {
+        if source == crate::STANDARD_STREAM {
+            let why = "standard input is not copied; keep it in a file first (./- is one called -)";
+            return Err(Problem::about(source, why));
+        }
         let links = if self.recursive && !paths::wants_directory(source) {
             Links::Copy
         } else {

@@ -13,6 +13,8 @@ use crate::show::output::Output;
 use clap::Args;
 use std::io::{self, Write};
 
+/// Say what this machine allows, and what to do about the rest
+///
 /// Says what this machine and container allow, what follows from what they do not, and what can be
 /// done about it. With a source, connects to it, too.
 #[derive(Args, Debug)]

@@ -9,6 +9,41 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 #[test]
+fn a_dash_is_standard_output_and_no_file_to_put() {
+    let place = Place::dir();
+    place.write("f", "text");
+    let mut get = place.command(["get", "f", "-"]);
+    let done = Done::of(get.current_dir(place.here.path()).output().unwrap());
+    assert_eq!(done.ok(), "text");
+    assert!(names(place.here.path()).is_empty());
+    let done = place.run(["put", "-", "copy"]);
+    assert!(done.one_line(1).contains("keep it in a file"));
+    assert_eq!(names(place.served.path()), ["f"]);
+    // A file that is called so.
+    let mut get = place.command(["get", "f", "./-"]);
+    Done::of(get.current_dir(place.here.path()).output().unwrap()).ok();
+    let mut put = place.command(["put", "./-", "copy"]);
+    Done::of(put.current_dir(place.here.path()).output().unwrap()).ok();
+    assert_eq!(fs::read(place.at("copy")).unwrap(), b"text");
+}
+
+#[test]
+fn what_is_wrong_with_a_mode_or_a_name_is_said() {
+    let place = Place::dir();
+    place.write("f", "text");
+    for (args, code, what) in [
+        (["chmod", "888", "f"], 2, "octal digits, 0 to 7"),
+        (["chmod", "u+q", "f"], 2, "\"u+q\" is no change of a mode"),
+        (["mv", "f", "f"], 1, "f and f are the same file"),
+        (["cp", "f", "./f"], 1, "f and ./f are the same file"),
+    ] {
+        let done = place.run(args);
+        assert!(done.one_line(code).contains(what), "{}", done.err);
+    }
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"text");
+}
+
+#[test]
 fn a_wrong_command_line_is_status_2() {
     for (args, what) in [
         (&[][..], "say what to do"),

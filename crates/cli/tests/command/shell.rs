@@ -286,6 +286,46 @@ fn a_virtiofsd_that_is_none_is_told_from_one() {
 }
 
 #[test]
+fn help_says_more_of_a_command_than_the_list_of_commands() {
+    let help = |args: &[&str]| Done::of(fusewire().args(args).output().unwrap()).ok();
+    let list = help(&["--help"]);
+    for (command, text) in [
+        ("get", "A file appears under its name"),
+        ("mv", "What has a name already is replaced"),
+        ("shell", "Words are quoted as in a shell"),
+    ] {
+        assert!(help(&[command, "--help"]).contains(text), "{command}");
+        assert!(!list.contains(text), "{command}");
+    }
+}
+
+#[test]
+fn completions_know_a_command_behind_options_with_values() {
+    let script = Done::of(fusewire().args(["completions", "bash"]).output().unwrap()).ok();
+    let complete = |words: &str| {
+        let ask = "COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                   _fusewire fusewire \"${@: -1}\" \"${@: -2:1}\"; echo \"${COMPREPLY[*]}\"";
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("{script}\n{ask}"), "bash"]);
+        bash.args(words.split(' '));
+        Done::of(bash.output().unwrap()).ok()
+    };
+    for (words, found) in [
+        ("fusewire readl", "readlink\n"),
+        ("fusewire --as root readl", "readlink\n"),
+        // It is a user and a command.
+        ("fusewire --as man readl", "readlink\n"),
+        ("fusewire -s mem --umask 022 --stats readl", "readlink\n"),
+        ("fusewire --as man ls --rec", "--recursive\n"),
+        ("fusewire du -s ls --app", "--apparent-size\n"),
+    ] {
+        assert_eq!(complete(words), found, "{words}");
+    }
+    let script = Done::of(fusewire().args(["completions", "fish"]).output().unwrap()).ok();
+    assert!(script.contains(" s/source= trace=? as= umask= stats=? "));
+}
+
+#[test]
 fn shells_and_readers_of_manuals_know_every_command() {
     let help = Done::of(fusewire().arg("--help").output().unwrap()).ok();
     let commands: Vec<&str> = help
@@ -304,6 +344,16 @@ fn shells_and_readers_of_manuals_know_every_command() {
     }
     let page = Done::of(fusewire().arg("man").output().unwrap()).ok();
     assert!(page.contains(".TH"));
+    for heading in [
+        "SOURCES",
+        "\"THE SHELL\"",
+        "ENVIRONMENT",
+        "\"EXIT STATUS\"",
+        "EXAMPLES",
+    ] {
+        assert!(page.contains(&format!(".SH {heading}\n")), "{heading}");
+    }
+    assert!(page.contains("Words are quoted as in a shell"));
     let dir = tempfile::tempdir().unwrap();
     let mut command = fusewire();
     command.arg("man").arg("--dir").arg(dir.path());
