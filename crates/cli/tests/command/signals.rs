@@ -180,13 +180,14 @@ fn a_second_interrupt_ends_a_copy_that_cannot_clean_up() {
             .arg("-s")
             .arg(source)
             .args(["cp", "/large", "/copy"]);
-        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         until("the copy", || place.at("copy").exists());
         signal(&daemon, "STOP");
-        signal(&child, "INT");
         // Signals that come together may be one.
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        signal(&child, "INT");
+        until("the end", || {
+            signal(&child, "INT");
+            child.try_wait().unwrap().is_some()
+        });
         let code = end(child).code;
         daemon.kill().unwrap();
         daemon.wait().unwrap();
