@@ -222,8 +222,10 @@ fn a_daemon_killed_at_random_points() {
         assert_eq!(stats.engine.slots_busy, 0, "point {point}: {stats:?}");
         assert_eq!(stats.engine.orphans, 0, "point {point}: {stats:?}");
         assert_eq!(stats.frames_used, 0, "point {point}: {stats:?}");
+        // The transport may know of the death before the client does.
+        let over = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
         let error = run.client.metadata("/").unwrap_err();
-        assert_eq!(error.errno(), Errno::NOTCONN.raw_os_error());
+        assert!(over.contains(&error.errno()), "{error}");
         assert!(error.to_string().contains("daemon"), "{error}");
     }
 }
